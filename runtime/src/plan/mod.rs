@@ -1,0 +1,270 @@
+//! Plans: what the runtime does to run one compiled function, as plain data.
+//!
+//! A plan is a list of steps over buffers. Sizes are expressions over the plan's symbols, which are bound once a call
+//! from the sizes of the inputs. [`text`](crate::plan) prints and parses a plan one to one; the interpreter of a plan is
+//! the runtime itself.
+
+use crate::dtype::DType;
+use crate::sym::{Expr, Symbol};
+use serde::{Deserialize, Serialize};
+
+/// Where a plan runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DeviceKind {
+    /// The host's processor.
+    Cpu,
+    /// An NVIDIA GPU through the CUDA driver.
+    Cuda,
+}
+
+/// A compiled function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The function's name.
+    pub name: String,
+    /// Where it runs.
+    pub device: DeviceKind,
+    /// The symbols and how a call binds them.
+    pub symbols: Vec<PlanSymbol>,
+    /// The parameters, in order. Each is also a buffer.
+    pub inputs: Vec<Input>,
+    /// The results, in order.
+    pub outputs: Vec<Output>,
+    /// Every buffer; [`BufferId`] indexes it.
+    pub buffers: Vec<Buffer>,
+    /// Every kernel; steps index it.
+    pub kernels: Vec<Kernel>,
+    /// Bytes of the arena that holds the intermediate buffers.
+    pub arena: Expr,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A symbol with the way its value is found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanSymbol {
+    /// Name, range, divisibility, hint: checked against the value at each call.
+    pub info: Symbol,
+    /// Where the value comes from.
+    pub binding: Binding,
+}
+
+/// How a symbol gets its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Binding {
+    /// The size of dimension `dim` of input `input`.
+    InputDim {
+        /// Index into [`Plan::inputs`].
+        input: u32,
+        /// Dimension.
+        dim: u32,
+    },
+    /// The stride (in elements) of dimension `dim` of input `input`.
+    InputStride {
+        /// Index into [`Plan::inputs`].
+        input: u32,
+        /// Dimension.
+        dim: u32,
+    },
+    /// An integer argument of the call: the `n`-th.
+    Scalar(u32),
+    /// An expression over earlier symbols.
+    Defined(Expr),
+}
+
+/// A parameter: what a caller must pass. A mismatch is an error that names the parameter and the dimension.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Input {
+    /// The parameter's name.
+    pub name: String,
+    /// Its buffer.
+    pub buffer: BufferId,
+}
+
+/// A result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// The result's name.
+    pub name: String,
+    /// Its buffer. Two results may share one; a result may be an input or a constant, or an alias of one.
+    pub buffer: BufferId,
+}
+
+/// Index into [`Plan::buffers`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BufferId(pub u32);
+
+/// A tensor in memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffer {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes, outermost first.
+    pub shape: Vec<Expr>,
+    /// Strides in elements, outermost first. `None`: contiguous, row-major.
+    pub strides: Option<Vec<Expr>>,
+    /// Where it lies.
+    pub place: Place,
+}
+
+/// Where a buffer lies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Place {
+    /// Parameter number.
+    Input(u32),
+    /// Memory of its own that the caller gets: result number (the first that names this buffer).
+    Output(u32),
+    /// Bytes into the arena; a multiple of 256.
+    Arena(Expr),
+    /// Bytes into the artifact's constant section; a multiple of 64.
+    Constant {
+        /// Offset in bytes.
+        offset: u64,
+    },
+    /// The same memory as another buffer, `offset` elements further; for views.
+    Alias {
+        /// The other buffer.
+        of: BufferId,
+        /// Elements of this buffer's type.
+        offset: Expr,
+    },
+}
+
+/// A kernel in the artifact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// Symbol name in its image.
+    pub name: String,
+    /// Which image of the artifact holds it.
+    pub image: u32,
+    /// What it computes, for reports: the ops fused in it, in the user's order, with their source locations.
+    pub summary: String,
+    /// Threads a block (GPU); 1 on the CPU.
+    pub block: u32,
+    /// Dynamic shared memory in bytes (GPU).
+    pub shared_bytes: u32,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Run a kernel.
+    Launch {
+        /// Index into [`Plan::kernels`].
+        kernel: u32,
+        /// Its buffers: operands, then results.
+        buffers: Vec<BufferId>,
+        /// Its symbol arguments.
+        symbols: Vec<Expr>,
+        /// Blocks (GPU) or tasks (CPU), up to three dimensions; nothing runs where one is 0.
+        grid: Vec<Expr>,
+        /// The source location, for events and profiles.
+        location: String,
+    },
+    /// A batched matrix product through a library.
+    Product(Product),
+    /// A convolution through a library.
+    Convolution(Convolution),
+    /// Copy all elements of one buffer to another of the same shape and type; strides may differ.
+    Copy {
+        /// Source.
+        from: BufferId,
+        /// Destination.
+        to: BufferId,
+    },
+    /// A call out of the compiled program, for an op without lowering.
+    HostCall(HostCall),
+}
+
+/// `out[b] = op(lhs[b]) · op(rhs[b])`, each of `batch` products `m × k` times `k × n`, accumulated in f32 (f64 for f64).
+///
+/// Element `[b, i, j]` of `lhs` (as `[batch, m, k]`) lies at `b*batch_stride + i*row_stride + j*col_stride`, one of the last two
+/// strides is 1; likewise `rhs` as `[batch, k, n]` and `out` as `[batch, m, n]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Product {
+    /// Left factor.
+    pub lhs: Matrix,
+    /// Right factor.
+    pub rhs: Matrix,
+    /// Result.
+    pub out: Matrix,
+    /// A vector of `n` elements added to each row.
+    pub bias: Option<BufferId>,
+    /// What is applied to each element at the end.
+    pub epilogue: Epilogue,
+    /// Rows of the result.
+    pub m: Expr,
+    /// Columns of the result.
+    pub n: Expr,
+    /// Terms of each sum.
+    pub k: Expr,
+    /// Number of products.
+    pub batch: Expr,
+    /// The source location.
+    pub location: String,
+}
+
+/// A factor or the result of a [`Product`]: a buffer read as a stack of matrices. Strides in elements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// The memory.
+    pub buffer: BufferId,
+    /// Distance between products; 0 repeats one matrix.
+    pub batch_stride: Expr,
+    /// Distance between rows.
+    pub row_stride: Expr,
+    /// Distance between columns.
+    pub col_stride: Expr,
+}
+
+/// What a product applies to each element of its result after the bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Epilogue {
+    /// Nothing.
+    None,
+    /// `max(x, 0)`.
+    Relu,
+    /// The tanh form of GELU.
+    GeluTanh,
+}
+
+/// A convolution over `spatial` dimensions: `input [n, c, …]`, `weight [o, c/groups, …]`, `out [n, o, …]` (logical order; the buffers' strides
+/// say how they lie in memory).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Convolution {
+    /// Input.
+    pub input: BufferId,
+    /// Weight.
+    pub weight: BufferId,
+    /// Result.
+    pub out: BufferId,
+    /// Stride per spatial dimension.
+    pub stride: Vec<i64>,
+    /// Zeros before and after, per spatial dimension.
+    pub padding: Vec<(i64, i64)>,
+    /// Distance between weight elements, per spatial dimension.
+    pub dilation: Vec<i64>,
+    /// Groups.
+    pub groups: i64,
+    /// The source location.
+    pub location: String,
+}
+
+/// A call of the host program's own op, by name. The embedder registers how such calls are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HostCall {
+    /// The op, such as `aten.nonzero.default`.
+    pub name: String,
+    /// What else the embedder needs (JSON), uninterpreted here.
+    pub payload: String,
+    /// Buffers that the op reads.
+    pub inputs: Vec<BufferId>,
+    /// Integer arguments.
+    pub symbols: Vec<Expr>,
+    /// Buffers that take the results.
+    pub outputs: Vec<BufferId>,
+    /// Why the op has no lowering.
+    pub reason: String,
+    /// The source location.
+    pub location: String,
+}
