@@ -65,6 +65,12 @@ impl From<i64> for Expr {
     }
 }
 
+impl From<i32> for Expr {
+    fn from(c: i32) -> Self {
+        Self::from(i64::from(c))
+    }
+}
+
 impl From<usize> for Expr {
     fn from(c: usize) -> Self {
         Self::from(c as i64)
@@ -207,12 +213,12 @@ impl Expr {
     }
 
     /// The smaller of the two.
-    pub fn min(&self, b: &Expr) -> Expr {
+    pub fn minimum(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::min, Atom::Min)
     }
 
     /// The larger of the two.
-    pub fn max(&self, b: &Expr) -> Expr {
+    pub fn maximum(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::max, Atom::Max)
     }
 
@@ -250,8 +256,8 @@ impl Expr {
                     Atom::Sym(s) => f(*s),
                     Atom::FloorDiv(a, b) => a.substitute(f).floor_div(&b.substitute(f)),
                     Atom::Mod(a, b) => a.substitute(f).modulo(&b.substitute(f)),
-                    Atom::Min(a, b) => a.substitute(f).min(&b.substitute(f)),
-                    Atom::Max(a, b) => a.substitute(f).max(&b.substitute(f)),
+                    Atom::Min(a, b) => a.substitute(f).minimum(&b.substitute(f)),
+                    Atom::Max(a, b) => a.substitute(f).maximum(&b.substitute(f)),
                 }
             });
             sum = sum + product;

@@ -1,0 +1,25 @@
+#ifndef STRATA_GRAPH_H
+#define STRATA_GRAPH_H
+#include "Forward.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "GraphDialect.h.inc"
+namespace strata::graph {
+void registerGraphDialectOperations(GraphDialect *dialect);
+void registerGraphDialectOperations0(GraphDialect *dialect);
+void registerGraphDialectOperations1(GraphDialect *dialect);
+} // namespace strata::graph
+#include "GraphEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "GraphAttrs.h.inc"
+#define GET_OP_CLASSES
+#include "GraphOps.h.inc"
+#endif

@@ -1,0 +1,6 @@
+// The generated op definitions are compiled in shards: one file of all of them is slow to compile.
+#include "Graph.h"
+#include "llvm/ADT/TypeSwitch.h"
+using namespace mlir;
+#define GET_OP_DEFS_1
+#include "GraphOps.cpp.inc"

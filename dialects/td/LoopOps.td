@@ -1,0 +1,50 @@
+//===- LoopOps.td - what the loop level adds to scf, vector and memref ----===//
+
+#ifndef STRATA_LOOP_OPS_TD
+#define STRATA_LOOP_OPS_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Dialect/SCF/IR/DeviceMappingInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Loop_Dialect : Dialect {
+  let name = "loop";
+  let cppNamespace = "::strata::loop";
+  let summary = "collectives and mappings of scheduled loop nests; every op has a sequential meaning";
+  let useDefaultAttributePrinterParser = 1;
+  let usePropertiesForAttributes = 0;
+}
+
+def Loop_TaskAttr : AttrDef<Loop_Dialect, "Task", [DeclareAttrInterfaceMethods<DeviceMappingAttrInterface>]> {
+  let mnemonic = "task";
+  let summary = "maps the outermost forall of a CPU kernel to tasks of the thread pool";
+  let parameters = (ins);
+  let extraClassDefinition = [{
+    int64_t $cppClass::getMappingId() const { return 0; }
+    bool $cppClass::isLinearMapping() const { return true; }
+    int64_t $cppClass::getRelativeIndex() const { return 0; }
+  }];
+}
+
+def Loop_CombineKind : I32EnumAttr<"CombineKind", "how a collective combines", [
+    I32EnumAttrCase<"Add", 0, "add">, I32EnumAttrCase<"Mul", 1, "mul">, I32EnumAttrCase<"Max", 2, "max">,
+    I32EnumAttrCase<"Min", 3, "min">, I32EnumAttrCase<"And", 4, "and">, I32EnumAttrCase<"Or", 5, "or">]> {
+  let cppNamespace = "::strata::loop";
+}
+
+def Loop_AllReduceOp : Op<Loop_Dialect, "all_reduce"> {
+  let summary = "combines a private array over its threads, in place";
+  let description = [{
+    `%buffer : memref<TxKx…>` in private memory. For each k the values `buffer[0, k] … buffer[T-1, k]` are combined in butterfly order
+    (offsets 16, 8, 4, 2, 1 inside each group of 32, then the groups in the same way) and every `buffer[t, k]` becomes the result.
+    Scope: the warp inside a warp forall (T = 32), else the block. Integers are signed for max and min; max and min of floats
+    give NaN where an operand is NaN.
+  }];
+  let arguments = (ins Arg<AnyMemRef, "private array", [MemRead, MemWrite]>:$buffer, Loop_CombineKind:$kind);
+  let assemblyFormat = "$kind $buffer attr-dict `:` type($buffer)";
+  let hasVerifier = 1;
+}
+
+#endif
