@@ -46,7 +46,9 @@ fn main() {
             .arg("-o")
             .arg(out.join(output))
             .status()
-            .unwrap_or_else(|e| panic!("cannot run {}: {e}. `cargo xtask setup` installs it", tblgen.display()));
+            .unwrap_or_else(|e| {
+                panic!("cannot run {}: {e}. `cargo xtask setup` installs it", tblgen.display())
+            });
         assert!(status.success(), "{} {generator} {input} failed", tblgen.display());
     }
 
@@ -57,7 +59,8 @@ fn main() {
         .std("c++17")
         .compiler(prefix.join("bin/clang++"))
         .files(
-            ["Forward", "Graph", "GraphOps0", "GraphOps1", "Loop", "Register"].map(|f| format!("cpp/{f}.cpp")),
+            ["Forward", "Graph", "GraphOps0", "GraphOps1", "Loop", "Register"]
+                .map(|f| format!("cpp/{f}.cpp")),
         )
         .include(prefix.join("include"))
         .include(&out)
@@ -79,12 +82,17 @@ fn link_shared(prefix: &Path, out: &Path) {
     let mut archives: Vec<_> = fs::read_dir(&lib)
         .unwrap_or_else(|e| panic!("cannot list {}: {e}. `cargo xtask setup` installs it", lib.display()))
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|n| n.ends_with(".a") && (n.starts_with("libMLIRCAPI") || n.starts_with("libMLIRRegisterAll")))
+        .filter(|n| {
+            n.ends_with(".a") && (n.starts_with("libMLIRCAPI") || n.starts_with("libMLIRRegisterAll"))
+        })
         .map(|n| lib.join(n).display().to_string())
         .collect();
     archives.sort();
-    let script =
-        format!("GROUP(\n{}\n{lib}/libMLIR.so {lib}/libLLVM.so )\n", archives.join("\n"), lib = lib.display());
+    let script = format!(
+        "GROUP(\n{}\n{lib}/libMLIR.so {lib}/libLLVM.so )\n",
+        archives.join("\n"),
+        lib = lib.display()
+    );
     fs::write(out.join("libMLIR-C.so"), script).expect("OUT_DIR is writable");
     println!("cargo:rustc-link-search=native={}", out.display());
 }

@@ -2,6 +2,8 @@
 #include "Graph.h"
 #include "mlir/CAPI/AffineExpr.h"
 #include "mlir/CAPI/IR.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
 using namespace mlir;
 #include "GraphDialect.cpp.inc"
@@ -58,4 +60,23 @@ MlirAttribute strataDimsAttrGet(MlirContext context, intptr_t n, const MlirAffin
 bool strataAttributeIsDims(MlirAttribute attribute) { return isa_and_nonnull<strata::graph::DimsAttr>(unwrap(attribute)); }
 intptr_t strataDimsAttrSize(MlirAttribute attribute) { return cast<strata::graph::DimsAttr>(unwrap(attribute)).getExprs().size(); }
 MlirAffineExpr strataDimsAttrExpr(MlirAttribute attribute, intptr_t i) { return wrap(cast<strata::graph::DimsAttr>(unwrap(attribute)).getExprs()[i]); }
+}
+
+extern "C" bool strataElementsData(MlirAttribute attribute, const uint8_t **data, size_t *size, bool *splat) {
+  Attribute a = unwrap(attribute);
+  if (auto dense = dyn_cast<DenseElementsAttr>(a)) {
+    *data = reinterpret_cast<const uint8_t *>(dense.getRawData().data());
+    *size = dense.getRawData().size();
+    *splat = dense.isSplat();
+    return true;
+  }
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(a)) {
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    if (!blob) return false;
+    *data = reinterpret_cast<const uint8_t *>(blob->getData().data());
+    *size = blob->getData().size();
+    *splat = false;
+    return true;
+  }
+  return false;
 }
