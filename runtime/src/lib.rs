@@ -1,7 +1,15 @@
 //! Strata's runtime: plans, artifacts, devices, guards, events. It links neither MLIR nor LLVM.
 
+pub mod aligned;
+pub mod artifact;
+pub mod device;
 pub mod dtype;
+pub mod error;
+pub mod files;
 pub mod plan;
 pub mod sym;
+pub mod tensor;
 
 pub use dtype::DType;
+pub use error::{Error, ErrorKind, Result};
+pub use tensor::HostTensor;

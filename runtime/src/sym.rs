@@ -65,6 +65,7 @@ impl From<i64> for Expr {
     }
 }
 
+/// The type of a bare literal: `Expr::from(1)`.
 impl From<i32> for Expr {
     fn from(c: i32) -> Self {
         Self::from(i64::from(c))
@@ -183,7 +184,9 @@ impl Expr {
     /// `ceil(self / b)`.
     pub fn ceil_div(&self, b: &Expr) -> Expr {
         let q = self.floor_div(b);
-        if !matches!(q.terms.keys().next().map(Vec::as_slice), Some([Atom::FloorDiv(..)])) && q.clone() * b.clone() == *self {
+        if !matches!(q.terms.keys().next().map(Vec::as_slice), Some([Atom::FloorDiv(..)]))
+            && q.clone() * b.clone() == *self
+        {
             return q;
         }
         (self.clone() + b.clone() - Expr::from(1)).floor_div(b)
@@ -212,13 +215,13 @@ impl Expr {
         Self::atom(Atom::Mod(self.clone(), b.clone()))
     }
 
-    /// The smaller of the two.
-    pub fn minimum(&self, b: &Expr) -> Expr {
+    /// The smaller of the two. Write `Expr::min(&a, &b)`: on an owned `a`, `a.min(…)` is `Ord::min`.
+    pub fn min(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::min, Atom::Min)
     }
 
     /// The larger of the two.
-    pub fn maximum(&self, b: &Expr) -> Expr {
+    pub fn max(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::max, Atom::Max)
     }
 
@@ -256,8 +259,8 @@ impl Expr {
                     Atom::Sym(s) => f(*s),
                     Atom::FloorDiv(a, b) => a.substitute(f).floor_div(&b.substitute(f)),
                     Atom::Mod(a, b) => a.substitute(f).modulo(&b.substitute(f)),
-                    Atom::Min(a, b) => a.substitute(f).minimum(&b.substitute(f)),
-                    Atom::Max(a, b) => a.substitute(f).maximum(&b.substitute(f)),
+                    Atom::Min(a, b) => Expr::min(&a.substitute(f), &b.substitute(f)),
+                    Atom::Max(a, b) => Expr::max(&a.substitute(f), &b.substitute(f)),
                 }
             });
             sum = sum + product;
@@ -378,7 +381,11 @@ impl fmt::Display for Expr {
                 }
                 // Division binds like multiplication: keep it apart inside products.
                 let bare = matches!(a, Atom::Sym(_) | Atom::Min(..) | Atom::Max(..));
-                if bare || (atoms.len() == 1 && c.abs() == 1) { write!(f, "{a}")? } else { write!(f, "({a})")? }
+                if bare || (atoms.len() == 1 && c.abs() == 1) {
+                    write!(f, "{a}")?
+                } else {
+                    write!(f, "({a})")?
+                }
             }
             if c.abs() != 1 {
                 write!(f, " * {}", c.unsigned_abs())?;
