@@ -1,0 +1,3 @@
+//! Front ends: what reads a model in a foreign format and writes graph-dialect IR.
+
+pub mod onnx;
