@@ -1,1 +1,13 @@
-//! Placeholder.
+//! Strata's compiler: from ONNX or PyTorch graphs down to kernels and plans. See `ARCHITECTURE.md` for the levels.
+
+pub mod cpu;
+pub mod driver;
+pub mod gpu;
+pub mod graph;
+pub mod import;
+pub mod interp;
+pub mod ir;
+pub mod loops;
+pub mod serve;
+pub mod target;
+pub mod tensor;

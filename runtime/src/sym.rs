@@ -215,13 +215,13 @@ impl Expr {
         Self::atom(Atom::Mod(self.clone(), b.clone()))
     }
 
-    /// The smaller of the two. Write `Expr::min(&a, &b)`: on an owned `a`, `a.min(…)` is `Ord::min`.
-    pub fn min(&self, b: &Expr) -> Expr {
+    /// The smaller of the two. Write `Expr::minimum(&a, &b)`: on an owned `a`, `a.min(…)` is `Ord::min`.
+    pub fn minimum(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::min, Atom::Min)
     }
 
     /// The larger of the two.
-    pub fn max(&self, b: &Expr) -> Expr {
+    pub fn maximum(&self, b: &Expr) -> Expr {
         self.min_max(b, i64::max, Atom::Max)
     }
 
@@ -259,8 +259,8 @@ impl Expr {
                     Atom::Sym(s) => f(*s),
                     Atom::FloorDiv(a, b) => a.substitute(f).floor_div(&b.substitute(f)),
                     Atom::Mod(a, b) => a.substitute(f).modulo(&b.substitute(f)),
-                    Atom::Min(a, b) => Expr::min(&a.substitute(f), &b.substitute(f)),
-                    Atom::Max(a, b) => Expr::max(&a.substitute(f), &b.substitute(f)),
+                    Atom::Min(a, b) => Expr::minimum(&a.substitute(f), &b.substitute(f)),
+                    Atom::Max(a, b) => Expr::maximum(&a.substitute(f), &b.substitute(f)),
                 }
             });
             sum = sum + product;

@@ -1,0 +1,1 @@
+//! Loop level to position-independent x86-64 objects.

@@ -1,0 +1,1 @@
+//! Loop level to PTX.

@@ -1,0 +1,1 @@
+//! Reference interpreters of the levels.

@@ -1,0 +1,80 @@
+//! What code is made for.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use strata_runtime::plan::DeviceKind;
+
+/// What code is made for, written `cpu`, `cpu:x86-64-v3`, `nvptx:sm_90a`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Target {
+    /// x86-64: an LLVM CPU name (`native` is resolved when parsed).
+    Cpu {
+        /// LLVM's name of the processor.
+        cpu: String,
+        /// LLVM's feature string.
+        features: String,
+    },
+    /// An NVIDIA GPU.
+    Nvptx {
+        /// `sm_80`, `sm_90a`, ….
+        chip: String,
+    },
+}
+
+impl Target {
+    /// The machine's own processor, with all its features.
+    pub fn native() -> Self {
+        Self::Cpu {
+            cpu: inkwell::targets::TargetMachine::get_host_cpu_name().to_string(),
+            features: inkwell::targets::TargetMachine::get_host_cpu_features().to_string(),
+        }
+    }
+
+    /// The device that runs the code.
+    pub fn device(&self) -> DeviceKind {
+        match self {
+            Self::Cpu { .. } => DeviceKind::Cpu,
+            Self::Nvptx { .. } => DeviceKind::Cuda,
+        }
+    }
+
+    /// Bytes of the widest vector register that code is shaped for (CPU), or of the widest access of a thread (GPU).
+    pub fn vector_bytes(&self) -> usize {
+        match self {
+            Self::Cpu { cpu, features } => {
+                if features.contains("+avx512f") || cpu == "x86-64-v4" {
+                    64
+                } else if features.contains("+avx2") || cpu == "x86-64-v3" {
+                    32
+                } else {
+                    16
+                }
+            }
+            Self::Nvptx { .. } => 16,
+        }
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        match s.split_once(':') {
+            None if s == "cpu" => Ok(Self::native()),
+            Some(("cpu", "native")) => Ok(Self::native()),
+            Some(("cpu", cpu)) => Ok(Self::Cpu { cpu: cpu.into(), features: String::new() }),
+            Some(("nvptx", chip)) if chip.starts_with("sm_") => Ok(Self::Nvptx { chip: chip.into() }),
+            _ => Err(format!("unknown target '{s}'; write cpu, cpu:x86-64-v3 or nvptx:sm_90a")),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu { cpu, .. } => write!(f, "cpu:{cpu}"),
+            Self::Nvptx { chip } => write!(f, "nvptx:{chip}"),
+        }
+    }
+}

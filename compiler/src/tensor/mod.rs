@@ -1,0 +1,1 @@
+//! From graph ops to linalg on tensors.
