@@ -95,4 +95,7 @@ fn link_shared(prefix: &Path, out: &Path) {
     );
     fs::write(out.join("libMLIR-C.so"), script).expect("OUT_DIR is writable");
     println!("cargo:rustc-link-search=native={}", out.display());
+    // Debian keeps libMLIR.so outside of the loader's path. Dependents read the path as DEP_STRATA_DIALECTS_RPATH.
+    println!("cargo:rustc-link-arg=-Wl,-rpath,{}", lib.display());
+    println!("cargo:rpath={}", lib.display());
 }

@@ -1,0 +1,3 @@
+//! The dialects as a whole: parsing, inference, folding, types.
+
+mod ir;
