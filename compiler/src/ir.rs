@@ -38,7 +38,7 @@ pub fn body<'c: 'a, 'a>(op: &impl OperationLike<'c, 'a>) -> Option<BlockRef<'c, 
 }
 
 /// The functions (`func.func`) of a module, in order.
-pub fn functions<'c>(module: &Module<'c>) -> Vec<OperationRef<'c, 'static>> {
+pub fn functions<'c, 'm>(module: &'m Module<'c>) -> Vec<OperationRef<'c, 'm>> {
     // SAFETY: the body lives as long as the module, which the caller keeps.
     let body = unsafe { BlockRef::from_raw(module.body().to_raw()) };
     ops(body).into_iter().filter(|op| name(op) == "func.func").collect()

@@ -1,1 +1,44 @@
-//! Passes on the graph level.
+//! Passes on the graph level, and the plan made from the entry function.
+
+pub mod decompose_composites;
+pub mod fuse;
+pub mod outline_kernels;
+pub mod product_layout;
+pub mod symbols;
+
+use melior::ir::operation::{OperationLike, OperationRef};
+use melior::ir::{Module, Value, ValueLike};
+use mlir_sys::MlirOperation;
+
+/// The attribute that marks a kernel function.
+pub const KERNEL: &str = "graph.kernel";
+
+/// The entry function of a module: the only function that is not a kernel, or the public one.
+pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
+    let functions: Vec<_> = crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
+    let public = |f: &&OperationRef<'c, 'm>| !f.has_attribute("sym_visibility");
+    functions.iter().find(public).or(functions.first()).copied()
+}
+
+/// The op that defines a value; `None` for a block argument.
+pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
+    if !value.is_operation_result() {
+        return None;
+    }
+    // SAFETY: the value is a result of a live op.
+    unsafe { OperationRef::from_option_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) }
+}
+
+/// The ops that use a value, in the order of MLIR's use list, with repetition.
+pub fn users(value: Value<'_, '_>) -> Vec<MlirOperation> {
+    let mut out = Vec::new();
+    // SAFETY: walks the use list of a live value.
+    unsafe {
+        let mut operand = mlir_sys::mlirValueGetFirstUse(value.to_raw());
+        while !operand.ptr.is_null() {
+            out.push(mlir_sys::mlirOpOperandGetOwner(operand));
+            operand = mlir_sys::mlirOpOperandGetNextUse(operand);
+        }
+    }
+    out
+}

@@ -1,0 +1,322 @@
+//! `fuse`: decides which ops of the entry function become one kernel, as an attribute `graph.group = N`.
+//!
+//! The simple rule: walking backwards, an op joins the group of its users where it can be computed there without being
+//! computed again: pointwise ops and views into their consumer, reductions into a group over the same rows. An op with
+//! users outside of the group joins as a further result where that makes no cycle. What a library computes, and views
+//! that a library reads through strides, stay out (no attribute).
+
+use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::graph::product_layout::{contiguous, product_layout};
+use crate::graph::{definition, entry, users};
+use crate::ir;
+use melior::ir::attribute::IntegerAttribute;
+use melior::ir::operation::{OperationLike, OperationMutLike, OperationRef, OperationRefMut};
+use melior::ir::r#type::IntegerType;
+use melior::ir::{Module, ValueLike};
+use std::collections::{BTreeMap, BTreeSet};
+use strata_dialects::{Attr, OpView};
+use strata_runtime::sym::Expr;
+
+/// The attribute that names an op's group.
+pub const GROUP: &str = "graph.group";
+
+/// Larger groups than this take longer to compile than they can save.
+const LIMIT: usize = 192;
+
+/// Elements of a constant that a kernel may hold; larger ones are buffers of the plan.
+const SMALL_CONSTANT: i64 = 1;
+
+/// The pass.
+pub static PASS: Pass = Pass {
+    name: "fuse",
+    summary: "assign the ops of the entry function to kernels (attribute graph.group)",
+    from: Level::Graph,
+    to: Level::Graph,
+    exact: true,
+    options: &[
+        PassOption { name: "enable", default: "true", help: "false: every op is a kernel of its own" },
+        PassOption { name: "libraries", default: "true", help: "false: products and convolutions become own kernels too" },
+    ],
+    run,
+};
+
+/// What an op is to fusion.
+#[derive(Clone, Debug, PartialEq)]
+enum Class {
+    /// Costs nothing to repeat: small constants, iota, sizes, broadcasts.
+    Free,
+    /// Computed where it is used: pointwise ops and views.
+    Inline,
+    /// A reshape, which is no work at all where it can stay out of kernels.
+    Reshape,
+    /// A reduction over `dims` of `shape`.
+    Reduce { shape: Vec<Expr>, dims: Vec<usize>, joins: bool },
+    /// Reads its operands several times.
+    Rereads,
+    /// Stays in the entry function.
+    Plan,
+}
+
+struct Group {
+    size: usize,
+    /// The iteration space of its reductions: shape and reduced dimensions.
+    domain: Option<(Vec<Expr>, Vec<usize>)>,
+    /// Shape of its first result.
+    shape: Vec<Expr>,
+}
+
+struct Fusion<'c, 'm> {
+    ops: Vec<OperationRef<'c, 'm>>,
+    views: Vec<Option<OpView>>,
+    classes: Vec<Class>,
+    /// Uses of each op's results by place of the user; the terminator counts.
+    uses: Vec<Vec<usize>>,
+    group_of: Vec<Option<usize>>,
+    groups: Vec<Group>,
+}
+
+fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
+    let Some(function) = entry(module) else { return Ok(()) };
+    let Some(body) = ir::body(&function) else { return Ok(()) };
+    repeat_free_ops(body)?;
+    let enable = cx.option("enable") != "false";
+    let libraries = cx.option("libraries") != "false";
+    let mut fusion = Fusion::new(ir::ops(body), libraries)?;
+    for i in (0..fusion.ops.len()).rev() {
+        fusion.place(i, enable);
+    }
+    let i64_type = IntegerType::new(cx.context, 64).into();
+    // Number the groups in program order.
+    let mut numbers = BTreeMap::new();
+    for (op, group) in fusion.ops.iter().zip(&fusion.group_of) {
+        let Some(g) = group else { continue };
+        let n = numbers.len() as i64;
+        let n = *numbers.entry(*g).or_insert(n);
+        // SAFETY: no other handle is used to change the op meanwhile.
+        let mut op = unsafe { OperationRefMut::from_raw(op.to_raw()) };
+        op.set_attribute(GROUP, IntegerAttribute::new(i64_type, n).into());
+    }
+    cx.count("groups", numbers.len() as u64);
+    cx.count("grouped-ops", fusion.group_of.iter().flatten().count() as u64);
+    Ok(())
+}
+
+fn classify(view: &OpView, libraries: bool) -> Class {
+    match view.spec.mnemonic() {
+        "constant" if view.results[0].numel().as_const().is_some_and(|n| n <= SMALL_CONSTANT) => Class::Free,
+        "iota" | "dim" | "broadcast" => Class::Free,
+        "constant" | "call" | "custom_call" => Class::Plan,
+        "reshape" => Class::Reshape,
+        "reduce" => Class::Reduce { shape: view.operands[0].shape.clone(), dims: view.indices("dims"), joins: true },
+        "arg_reduce" => Class::Reduce {
+            shape: view.operands[0].shape.clone(),
+            dims: vec![view.int("dim") as usize],
+            joins: false,
+        },
+        "reduce_window" => Class::Rereads,
+        "dot_general" if libraries && view.operands[0].dtype.is_float() => Class::Plan,
+        "convolution" if libraries => Class::Plan,
+        "dot_general" | "convolution" => Class::Rereads,
+        _ => Class::Inline,
+    }
+}
+
+/// Gives every use of an op that costs nothing a copy of its own, so that it can go into each user's kernel.
+fn repeat_free_ops(body: melior::ir::BlockRef<'_, '_>) -> Result<(), Failure> {
+    for op in ir::ops(body).into_iter().rev() {
+        let Ok(view) = OpView::new(&op) else { continue };
+        if classify(&view, true) != Class::Free {
+            continue;
+        }
+        let result = op.result(0).expect("free ops have one result");
+        let list = users(result.into());
+        for (k, user) in list.iter().enumerate().skip(1) {
+            // SAFETY: live handles; the copy is placed before the original, so its operands dominate it.
+            unsafe {
+                let copy = mlir_sys::mlirOperationClone(op.to_raw());
+                mlir_sys::mlirBlockInsertOwnedOperationBefore(op.block().expect("in a block").to_raw_block(), op.to_raw(), copy);
+                let n = mlir_sys::mlirOperationGetNumOperands(*user);
+                let seen = list[..k].iter().filter(|u| u.ptr == user.ptr).count();
+                let mut hit = 0;
+                for i in 0..n {
+                    let v = mlir_sys::mlirOperationGetOperand(*user, i);
+                    if mlir_sys::mlirValueEqual(v, result.to_raw()) {
+                        // The same user may use the value several times: one copy serves it.
+                        if hit >= 1 || seen == 0 {
+                            mlir_sys::mlirOperationSetOperand(*user, i, mlir_sys::mlirOperationGetResult(copy, 0));
+                        }
+                        hit += 1;
+                    }
+                }
+                if users(melior::ir::Value::from_raw(mlir_sys::mlirOperationGetResult(copy, 0))).is_empty() {
+                    mlir_sys::mlirOperationDestroy(copy);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+trait RawBlock {
+    fn to_raw_block(&self) -> mlir_sys::MlirBlock;
+}
+impl RawBlock for melior::ir::BlockRef<'_, '_> {
+    fn to_raw_block(&self) -> mlir_sys::MlirBlock {
+        melior::ir::BlockLike::to_raw(self)
+    }
+}
+
+impl<'c: 'm, 'm> Fusion<'c, 'm> {
+    fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: bool) -> Result<Self, Failure> {
+        let place: BTreeMap<usize, usize> = ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
+        let views: Vec<Option<OpView>> = ops
+            .iter()
+            .map(|op| {
+                if !ir::name(op).starts_with("graph.") {
+                    return Ok(None);
+                }
+                OpView::new(op).map(Some).map_err(|m| Failure::new(op.location(), m))
+            })
+            .collect::<Result<_, _>>()?;
+        let classes = views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
+        let uses = ops
+            .iter()
+            .map(|op| {
+                let mut list: Vec<usize> = op
+                    .results()
+                    .flat_map(|r| users(r.into()))
+                    .map(|u| place[&(u.ptr as usize)])
+                    .collect();
+                list.sort_unstable();
+                list.dedup();
+                list
+            })
+            .collect();
+        let n = ops.len();
+        Ok(Self { ops, views, classes, uses, group_of: vec![None; n], groups: vec![] })
+    }
+
+    /// Decides the group of op `i`; all its users are decided.
+    fn place(&mut self, i: usize, enable: bool) {
+        let Some(view) = self.views[i].clone() else { return };
+        if self.classes[i] == Class::Plan || self.stays_a_view(i, &view) {
+            return;
+        }
+        let shape = view.results[0].shape.clone();
+        if enable {
+            let targets: BTreeSet<Option<usize>> = self.uses[i].iter().map(|&u| self.group_of[u]).collect();
+            let inside: Vec<usize> = targets.iter().flatten().copied().collect();
+            let choice = match (inside.as_slice(), targets.contains(&None)) {
+                ([g], false) => self.may_join(i, *g).then_some(*g),
+                // Further users elsewhere: the value becomes a result of the group too.
+                (list, _) => list.iter().copied().find(|&g| {
+                    self.groups[g].shape == shape && self.may_join(i, g) && !self.makes_cycle(i, g)
+                }),
+            };
+            if let Some(g) = choice {
+                self.join(i, g);
+                return;
+            }
+        }
+        self.groups.push(Group { size: 0, domain: None, shape });
+        self.join(i, self.groups.len() - 1);
+    }
+
+    fn join(&mut self, i: usize, g: usize) {
+        self.group_of[i] = Some(g);
+        self.groups[g].size += 1;
+        if let Class::Reduce { shape, dims, .. } = &self.classes[i] {
+            self.groups[g].domain = Some((shape.clone(), dims.clone()));
+        }
+    }
+
+    /// Whether op `i` may be computed inside group `g`, which holds some of its users.
+    fn may_join(&self, i: usize, g: usize) -> bool {
+        let group = &self.groups[g];
+        if group.size >= LIMIT {
+            return false;
+        }
+        let inside = || self.uses[i].iter().filter(|&&u| self.group_of[u] == Some(g));
+        let cheap = self.classes[i] == Class::Free || matches!(self.classes[i], Class::Reshape);
+        if !cheap && inside().any(|&u| self.classes[u] == Class::Rereads) {
+            return false;
+        }
+        match &self.classes[i] {
+            Class::Free | Class::Inline | Class::Reshape => true,
+            Class::Rereads | Class::Plan => false,
+            Class::Reduce { joins: false, .. } => false,
+            Class::Reduce { shape, dims, .. } => {
+                let kept: Vec<usize> = (0..shape.len()).filter(|d| !dims.contains(d)).collect();
+                let out: Vec<Expr> = kept.iter().map(|&d| shape[d].clone()).collect();
+                let fits = match &group.domain {
+                    Some((s, d)) => s == shape && d == dims,
+                    None => group.shape == *shape || group.shape == out,
+                };
+                // Its value must come back to the rows it was computed from.
+                fits && inside().all(|&u| match self.views[u].as_ref() {
+                    Some(v) if v.spec.mnemonic() == "broadcast" => v.results[0].shape == *shape && v.indices("dims") == kept,
+                    Some(v) => v.spec.is_pointwise(),
+                    None => false,
+                })
+            }
+        }
+    }
+
+    /// Whether group `g` depends on a user of op `i` outside of it: then it cannot also produce `i`.
+    fn makes_cycle(&self, i: usize, g: usize) -> bool {
+        let unit = |k: usize| self.group_of[k].map_or(Err(k), Ok);
+        let mut members: BTreeMap<Result<usize, usize>, Vec<usize>> = BTreeMap::new();
+        for k in i + 1..self.ops.len() {
+            members.entry(unit(k)).or_default().push(k);
+        }
+        let mut todo: Vec<_> = self.uses[i].iter().map(|&u| unit(u)).filter(|u| *u != Ok(g)).collect();
+        let mut seen = BTreeSet::new();
+        while let Some(u) = todo.pop() {
+            if u == Ok(g) {
+                return true;
+            }
+            if seen.insert(u) {
+                todo.extend(members[&u].iter().flat_map(|&k| &self.uses[k]).map(|&k| unit(k)));
+            }
+        }
+        false
+    }
+
+    /// Whether a reshape or transposition is better left in the entry function, as another view of a buffer.
+    fn stays_a_view(&self, i: usize, view: &OpView) -> bool {
+        let outside = |u: &usize| self.group_of[*u].is_none();
+        let source = definition(self.ops[i].operand(0).ok().unwrap_or_else(|| self.ops[i].result(0).expect("a result").into()));
+        match view.spec.mnemonic() {
+            "reshape" => {
+                let from_buffer = source.is_none_or(|op| {
+                    self.ops
+                        .iter()
+                        .position(|o| o.to_raw().ptr == op.to_raw().ptr)
+                        .is_none_or(|k| self.classes[k] == Class::Plan)
+                });
+                from_buffer || self.uses[i].iter().all(outside)
+            }
+            "transpose" => {
+                !self.uses[i].is_empty() && self.uses[i].iter().all(|&u| outside(&u) && self.reads_through(u, i, view))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether user `u`, a library product, can read the transposition `i` of a contiguous tensor through strides.
+    fn reads_through(&self, u: usize, i: usize, transpose: &OpView) -> bool {
+        let Some(product) = self.views[u].as_ref().filter(|v| v.spec.mnemonic() == "dot_general") else { return false };
+        let from = contiguous(&transpose.operands[0].shape);
+        let strides: Vec<Expr> = transpose.indices("permutation").iter().map(|&d| from[d].clone()).collect();
+        let result = self.ops[i].result(0).expect("a result");
+        let side = |k: usize| {
+            let same = self.ops[u].operand(k).is_ok_and(|v| {
+                // SAFETY: comparison of live values.
+                unsafe { mlir_sys::mlirValueEqual(v.to_raw(), result.to_raw()) }
+            });
+            if same { strides.clone() } else { contiguous(&product.operands[k].shape) }
+        };
+        debug_assert!(product.attr("lhs_batch").is_some_and(|a| matches!(a, Attr::Ints(_))));
+        product_layout(product, &side(0), &side(1)).is_some()
+    }
+}
