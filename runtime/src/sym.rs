@@ -169,14 +169,14 @@ impl Expr {
         let (divisor, &coefficient) = b.terms.iter().next().filter(|_| b.terms.len() == 1)?;
         let mut terms = BTreeMap::new();
         for (atoms, &c) in &self.terms {
-            if c % coefficient != 0 {
+            if c.checked_rem(coefficient) != Some(0) {
                 return None;
             }
             let mut rest = atoms.clone();
             for d in divisor {
                 rest.remove(rest.iter().position(|a| a == d)?);
             }
-            terms.insert(rest, c / coefficient);
+            terms.insert(rest, c.checked_div(coefficient)?);
         }
         Some(Self { terms })
     }
@@ -381,13 +381,9 @@ impl fmt::Display for Expr {
                 }
                 // Division binds like multiplication: keep it apart inside products.
                 let bare = matches!(a, Atom::Sym(_) | Atom::Min(..) | Atom::Max(..));
-                if bare || (atoms.len() == 1 && c.abs() == 1) {
-                    write!(f, "{a}")?
-                } else {
-                    write!(f, "({a})")?
-                }
+                if bare || (atoms.len() == 1 && c == 1) { write!(f, "{a}")? } else { write!(f, "({a})")? }
             }
-            if c.abs() != 1 {
+            if c.unsigned_abs() != 1 {
                 write!(f, " * {}", c.unsigned_abs())?;
             }
         }

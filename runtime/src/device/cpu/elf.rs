@@ -318,17 +318,7 @@ fn part_of<'d>(section: &impl ObjectSection<'d>) -> Result<Option<Part>> {
 mod tests {
     use super::*;
     use crate::device::cpu::KernelFn;
-    use std::process::Command;
-
-    pub(crate) fn compile(source: &str, flags: &[&str]) -> Vec<u8> {
-        let dir = tempfile::tempdir().unwrap();
-        let (c, o) = (dir.path().join("k.c"), dir.path().join("k.o"));
-        std::fs::write(&c, source).unwrap();
-        let mut cc = Command::new("cc");
-        cc.args(["-c", "-O2", "-ffreestanding"]).args(flags).arg(&c).arg("-o").arg(&o);
-        assert!(cc.status().expect("a C compiler is needed by this test").success());
-        std::fs::read(o).unwrap()
-    }
+    use crate::testing::compile_c as compile;
 
     fn call(object: &LoadedObject, name: &str, buffers: &[*mut u8], symbols: &[i64], begin: i64, end: i64) {
         let f = object.function(name).unwrap();
