@@ -148,15 +148,15 @@ impl Expr {
         if self == b {
             return Expr::from(1);
         }
-        if let (Some(x), Some(y)) = (self.as_const(), b.as_const()) {
-            if y > 0 {
-                return x.div_euclid(y).into();
-            }
+        if let (Some(x), Some(y)) = (self.as_const(), b.as_const())
+            && y > 0
+        {
+            return x.div_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0) {
-            if self.terms.values().all(|c| c % y == 0) {
-                return Self { terms: self.terms.iter().map(|(a, c)| (a.clone(), c / y)).collect() };
-            }
+        if let Some(y) = b.as_const().filter(|&y| y > 0)
+            && self.terms.values().all(|c| c % y == 0)
+        {
+            return Self { terms: self.terms.iter().map(|(a, c)| (a.clone(), c / y)).collect() };
         }
         // a*b / b where b is a single product of symbols
         if let Some(q) = self.divided_by_monomial(b) {
@@ -199,15 +199,15 @@ impl Expr {
 
     /// The remainder in `[0, b)`.
     pub fn modulo(&self, b: &Expr) -> Expr {
-        if let (Some(x), Some(y)) = (self.as_const(), b.as_const()) {
-            if y > 0 {
-                return x.rem_euclid(y).into();
-            }
+        if let (Some(x), Some(y)) = (self.as_const(), b.as_const())
+            && y > 0
+        {
+            return x.rem_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0) {
-            if self.terms.values().all(|c| c % y == 0) {
-                return Expr::from(0);
-            }
+        if let Some(y) = b.as_const().filter(|&y| y > 0)
+            && self.terms.values().all(|c| c % y == 0)
+        {
+            return Expr::from(0);
         }
         if self.divided_by_monomial(b).is_some() {
             return Expr::from(0);

@@ -178,6 +178,8 @@ pub struct Kernel {
 }
 
 /// One thing to do.
+// A plan has hundreds of steps at most; a box in each product would only make them harder to match on.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
     /// Run a kernel.
