@@ -148,15 +148,15 @@ impl Expr {
         if self == b {
             return Expr::from(1);
         }
-        if let (Some(x), Some(y)) = (self.as_const(), b.as_const()) {
-            if y > 0 {
-                return x.div_euclid(y).into();
-            }
+        if let (Some(x), Some(y)) = (self.as_const(), b.as_const())
+            && y > 0
+        {
+            return x.div_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0) {
-            if self.terms.values().all(|c| c % y == 0) {
-                return Self { terms: self.terms.iter().map(|(a, c)| (a.clone(), c / y)).collect() };
-            }
+        if let Some(y) = b.as_const().filter(|&y| y > 0)
+            && self.terms.values().all(|c| c % y == 0)
+        {
+            return Self { terms: self.terms.iter().map(|(a, c)| (a.clone(), c / y)).collect() };
         }
         // a*b / b where b is a single product of symbols
         if let Some(q) = self.divided_by_monomial(b) {
@@ -169,14 +169,14 @@ impl Expr {
         let (divisor, &coefficient) = b.terms.iter().next().filter(|_| b.terms.len() == 1)?;
         let mut terms = BTreeMap::new();
         for (atoms, &c) in &self.terms {
-            if c % coefficient != 0 {
+            if c.checked_rem(coefficient) != Some(0) {
                 return None;
             }
             let mut rest = atoms.clone();
             for d in divisor {
                 rest.remove(rest.iter().position(|a| a == d)?);
             }
-            terms.insert(rest, c / coefficient);
+            terms.insert(rest, c.checked_div(coefficient)?);
         }
         Some(Self { terms })
     }
@@ -199,15 +199,15 @@ impl Expr {
 
     /// The remainder in `[0, b)`.
     pub fn modulo(&self, b: &Expr) -> Expr {
-        if let (Some(x), Some(y)) = (self.as_const(), b.as_const()) {
-            if y > 0 {
-                return x.rem_euclid(y).into();
-            }
+        if let (Some(x), Some(y)) = (self.as_const(), b.as_const())
+            && y > 0
+        {
+            return x.rem_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0) {
-            if self.terms.values().all(|c| c % y == 0) {
-                return Expr::from(0);
-            }
+        if let Some(y) = b.as_const().filter(|&y| y > 0)
+            && self.terms.values().all(|c| c % y == 0)
+        {
+            return Expr::from(0);
         }
         if self.divided_by_monomial(b).is_some() {
             return Expr::from(0);
@@ -381,13 +381,9 @@ impl fmt::Display for Expr {
                 }
                 // Division binds like multiplication: keep it apart inside products.
                 let bare = matches!(a, Atom::Sym(_) | Atom::Min(..) | Atom::Max(..));
-                if bare || (atoms.len() == 1 && c.abs() == 1) {
-                    write!(f, "{a}")?
-                } else {
-                    write!(f, "({a})")?
-                }
+                if bare || (atoms.len() == 1 && c == 1) { write!(f, "{a}")? } else { write!(f, "({a})")? }
             }
-            if c.abs() != 1 {
+            if c.unsigned_abs() != 1 {
                 write!(f, " * {}", c.unsigned_abs())?;
             }
         }

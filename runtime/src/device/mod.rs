@@ -4,6 +4,8 @@
 //! [`Device::copy_to_host`] and [`Device::synchronize`] wait for it. The functions that take raw addresses are unsafe:
 //! the caller answers for addresses, sizes and lifetimes, and the plan's verifier is what makes it safe in practice.
 
+pub mod cpu;
+
 use crate::artifact::Image;
 use crate::dtype::DType;
 use crate::error::Result;

@@ -1,8 +1,13 @@
 //! Plans: what the runtime does to run one compiled function, as plain data.
 //!
 //! A plan is a list of steps over buffers. Sizes are expressions over the plan's symbols, which are bound once a call
-//! from the sizes of the inputs. [`text`](crate::plan) prints and parses a plan one to one; the interpreter of a plan is
-//! the runtime itself.
+//! from the sizes of the inputs. [`text`] prints and [`parse`] reads a plan one to one; the interpreter of a plan is
+//! the runtime itself ([`crate::exec`]).
+
+mod lexer;
+pub mod parse;
+pub mod text;
+pub mod verify;
 
 use crate::dtype::DType;
 use crate::sym::{Expr, Symbol};
@@ -15,6 +20,33 @@ pub enum DeviceKind {
     Cpu,
     /// An NVIDIA GPU through the CUDA driver.
     Cuda,
+}
+
+impl DeviceKind {
+    /// The name in text: `cpu`, `cuda`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+impl std::fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The source location of a step; empty where it has none.
+pub fn location(step: &Step) -> &str {
+    match step {
+        Step::Launch { location, .. } => location,
+        Step::Product(p) => &p.location,
+        Step::Convolution(c) => &c.location,
+        Step::HostCall(h) => &h.location,
+        Step::Copy { .. } => "",
+    }
 }
 
 /// A compiled function.
@@ -146,6 +178,8 @@ pub struct Kernel {
 }
 
 /// One thing to do.
+// A plan has hundreds of steps at most; a box in each product would only make them harder to match on.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Step {
     /// Run a kernel.

@@ -1,0 +1,313 @@
+//! Running a plan's steps.
+
+use super::memory::PoolAllocator;
+use super::resolve::{Resolved, ResolvedStep, Root};
+use super::{Allocator, DeviceTensor, Executable, Profile, bind};
+use crate::device::{
+    DevicePtr, Launch, ResolvedConvolution, ResolvedMatrix, ResolvedProduct, Stream, TensorRef,
+};
+use crate::dtype::DType;
+use crate::error::{Error, Result, err};
+use crate::plan::{BufferId, HostCall, Matrix, Place, Step};
+use std::sync::Arc;
+
+/// How an embedder runs the ops that have no lowering.
+pub trait HostCalls {
+    /// Runs one op: reads `inputs`, writes `outputs`, in `stream`'s order.
+    fn call(
+        &mut self,
+        call: &HostCall,
+        inputs: &[TensorRef<'_>],
+        symbols: &[i64],
+        outputs: &[TensorRef<'_>],
+        stream: Stream,
+    ) -> Result<()>;
+}
+
+/// For programs without an embedder: any host call is an error.
+pub struct NoHostCalls;
+
+impl HostCalls for NoHostCalls {
+    fn call(
+        &mut self,
+        call: &HostCall,
+        _: &[TensorRef<'_>],
+        _: &[i64],
+        _: &[TensorRef<'_>],
+        _: Stream,
+    ) -> Result<()> {
+        Err(err!(
+            Unsupported,
+            "the op {} runs in the host program, which offers no way to: {}",
+            call.name,
+            call.reason
+        )
+        .next("run the artifact from PyTorch, or compile with fallback=error to see all such ops"))
+    }
+}
+
+/// What a run takes besides its tensors.
+#[derive(Default)]
+pub struct RunOptions<'a> {
+    /// Integer arguments.
+    pub scalars: &'a [i64],
+    /// Where the work is queued.
+    pub stream: Stream,
+    /// Runs the host calls; without it they are errors.
+    pub host: Option<&'a mut dyn HostCalls>,
+    /// Takes the steps' times. Each step is waited for, so the whole is slower.
+    pub profile: Option<&'a mut Profile>,
+}
+
+/// Where a result's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// What the allocator gave for the result of this number; two results may share it.
+    Output(usize),
+    /// The memory of this input.
+    Input(usize),
+    /// The artifact's constants: read-only, alive as long as the executable.
+    Constant,
+}
+
+/// A result of [`Executable::run_raw`].
+#[derive(Clone, Debug)]
+pub struct OutputRef {
+    /// Address of element 0.
+    pub ptr: DevicePtr,
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: Vec<i64>,
+    /// Strides in elements.
+    pub strides: Vec<i64>,
+    /// Whose memory it is.
+    pub origin: Origin,
+}
+
+impl Executable {
+    /// Runs on tensors of the device; outputs and the arena come from the pool.
+    pub fn run_with(&self, inputs: &[DeviceTensor], options: RunOptions<'_>) -> Result<Vec<DeviceTensor>> {
+        let refs: Vec<TensorRef<'_>> = inputs.iter().map(DeviceTensor::as_ref).collect();
+        let stream = options.stream;
+        let mut allocator = PoolAllocator { pool: &self.pool, stream, arena: None, outputs: Vec::new() };
+        // SAFETY: a `DeviceTensor` owns its memory, or whoever made it answers for it.
+        let outputs = unsafe { self.run_raw(&refs, &mut allocator, options)? };
+        outputs
+            .into_iter()
+            .map(|o| {
+                let OutputRef { mut ptr, dtype, shape, strides, origin } = o;
+                let owner = match origin {
+                    Origin::Output(n) => Some(allocator.block_of(n)?),
+                    Origin::Input(n) => inputs[n].owner.clone(),
+                    Origin::Constant => {
+                        let view = TensorRef { ptr, dtype, shape: &shape, strides: &strides };
+                        let copy = self.constant_copy(&view, stream)?;
+                        ptr = copy.0;
+                        Some(copy.1)
+                    }
+                };
+                Ok(DeviceTensor { ptr, dtype, shape, strides, owner, device: self.device.clone() })
+            })
+            .collect()
+    }
+
+    /// A copy of a constant with the same strides, so that the result outlives the executable and may be written.
+    fn constant_copy(
+        &self,
+        t: &TensorRef<'_>,
+        stream: Stream,
+    ) -> Result<(DevicePtr, Arc<super::memory::Block>)> {
+        let last: i64 = t.shape.iter().zip(t.strides).map(|(n, s)| (n - 1).max(0) * s).sum();
+        let bytes = if t.elements() == 0 { 0 } else { (last as usize + 1) * t.dtype.size() };
+        let block = self.pool.block(bytes, stream)?;
+        // SAFETY: the resolver checked that the constant has these bytes; the block is new.
+        unsafe { self.device.copy(block.ptr(), t.ptr, bytes, stream)? };
+        Ok((block.ptr(), Arc::new(block)))
+    }
+
+    /// Runs on borrowed memory, with memory from an embedder. Work may still be queued in the stream when this returns.
+    ///
+    /// # Safety
+    /// The inputs lie on this executable's device, with the sizes and strides that they claim, and stay until the work is done.
+    pub unsafe fn run_raw(
+        &self,
+        inputs: &[TensorRef<'_>],
+        allocator: &mut dyn Allocator,
+        options: RunOptions<'_>,
+    ) -> Result<Vec<OutputRef>> {
+        let plan = self.plan();
+        let at = |e: Error| e.at(format_args!("@{}", plan.name));
+        let symbols = bind::bind(plan, inputs, options.scalars).map_err(at)?;
+        let resolved = self.resolve(&symbols).map_err(at)?;
+        let arena = match resolved.arena {
+            0 => DevicePtr::NULL,
+            bytes => allocator.arena(bytes as usize).map_err(at)?,
+        };
+        let mut results = vec![DevicePtr::NULL; plan.outputs.len()];
+        for (number, output) in plan.outputs.iter().enumerate() {
+            if plan.buffers[output.buffer.0 as usize].place != Place::Output(number as u32) {
+                continue;
+            }
+            let b = &resolved.buffers[output.buffer.0 as usize];
+            results[number] =
+                allocator.output(number, b.dtype, &b.shape, &b.strides, b.bytes as usize).map_err(at)?;
+        }
+        let addresses: Vec<DevicePtr> = (resolved.buffers.iter())
+            .map(|b| {
+                let root = match b.root {
+                    Root::Input(n) => inputs[n as usize].ptr,
+                    Root::Output(n) => results[n as usize],
+                    Root::Arena => arena,
+                    Root::Constant => self.constants,
+                };
+                root.offset(b.offset)
+            })
+            .collect();
+        let mut none = NoHostCalls;
+        let mut run = Run {
+            exe: self,
+            resolved: &resolved,
+            addresses: &addresses,
+            stream: options.stream,
+            host: options.host.unwrap_or(&mut none),
+            scratch: Vec::new(),
+        };
+        match options.profile {
+            None => {
+                for i in 0..plan.steps.len() {
+                    run.step(i).map_err(at)?;
+                }
+            }
+            Some(profile) => {
+                profile.calls += 1;
+                let mut before = self.device.record(options.stream)?;
+                for i in 0..plan.steps.len() {
+                    run.step(i).map_err(at)?;
+                    let after = self.device.record(options.stream)?;
+                    profile.add(i, self.device.elapsed_ns(&before, &after)?);
+                    before = after;
+                }
+            }
+        }
+        let output = |o: &crate::plan::Output| {
+            let b = &resolved.buffers[o.buffer.0 as usize];
+            let origin = match b.root {
+                Root::Input(n) => Origin::Input(n as usize),
+                Root::Output(n) => Origin::Output(n as usize),
+                Root::Constant => Origin::Constant,
+                Root::Arena => {
+                    return Err(err!(
+                        Plan,
+                        "result {} lies in the arena, which the next call overwrites",
+                        o.name
+                    ));
+                }
+            };
+            let ptr = addresses[o.buffer.0 as usize];
+            Ok(OutputRef { ptr, dtype: b.dtype, shape: b.shape.clone(), strides: b.strides.clone(), origin })
+        };
+        plan.outputs.iter().map(output).collect()
+    }
+}
+
+/// One run of a plan.
+struct Run<'a> {
+    exe: &'a Executable,
+    resolved: &'a Resolved,
+    addresses: &'a [DevicePtr],
+    stream: Stream,
+    host: &'a mut dyn HostCalls,
+    scratch: Vec<DevicePtr>,
+}
+
+impl<'a> Run<'a> {
+    fn tensor(&self, id: BufferId) -> TensorRef<'a> {
+        let b = &self.resolved.buffers[id.0 as usize];
+        TensorRef { ptr: self.addresses[id.0 as usize], dtype: b.dtype, shape: &b.shape, strides: &b.strides }
+    }
+
+    fn step(&mut self, i: usize) -> Result<()> {
+        let step = &self.exe.plan().steps[i];
+        // The place is put together only where something failed.
+        self.run(step, &self.resolved.steps[i]).map_err(|e| {
+            let location = crate::plan::location(step);
+            let place =
+                if location.is_empty() { format!("step {i}") } else { format!("{location}, step {i}") };
+            e.at(place)
+        })
+    }
+
+    fn run(&mut self, step: &Step, resolved: &ResolvedStep) -> Result<()> {
+        let device = &self.exe.device;
+        match (step, resolved) {
+            (_, ResolvedStep::Skip) => Ok(()),
+            (Step::Launch { kernel, buffers, .. }, ResolvedStep::Launch { symbols, grid }) => {
+                self.scratch.clear();
+                self.scratch.extend(buffers.iter().map(|b| self.addresses[b.0 as usize]));
+                let (module, index) = self.exe.kernels[*kernel as usize];
+                let launch = Launch { buffers: &self.scratch, symbols, grid: *grid };
+                // SAFETY: the resolver checked that every buffer lies in its memory; the kernel is the compiler's.
+                unsafe { self.exe.modules[module].launch(index, &launch, self.stream) }
+            }
+            (Step::Product(p), ResolvedStep::Product { size, strides }) => {
+                let matrix = |m: &Matrix, s: [i64; 3]| ResolvedMatrix {
+                    ptr: self.addresses[m.buffer.0 as usize],
+                    dtype: self.resolved.buffers[m.buffer.0 as usize].dtype,
+                    batch_stride: s[0],
+                    row_stride: s[1],
+                    col_stride: s[2],
+                };
+                let [m, n, k, batch] = size.map(|x| x as usize);
+                let product = ResolvedProduct {
+                    lhs: matrix(&p.lhs, strides[0]),
+                    rhs: matrix(&p.rhs, strides[1]),
+                    out: matrix(&p.out, strides[2]),
+                    bias: p
+                        .bias
+                        .map(|b| (self.addresses[b.0 as usize], self.resolved.buffers[b.0 as usize].dtype)),
+                    epilogue: p.epilogue,
+                    m,
+                    n,
+                    k,
+                    batch,
+                };
+                // SAFETY: the resolver checked that the matrices lie in their buffers.
+                unsafe { device.product(&product, self.stream) }
+            }
+            (Step::Convolution(c), _) => {
+                let convolution = ResolvedConvolution {
+                    input: self.tensor(c.input),
+                    weight: self.tensor(c.weight),
+                    out: self.tensor(c.out),
+                    stride: &c.stride,
+                    padding: &c.padding,
+                    dilation: &c.dilation,
+                    groups: c.groups,
+                };
+                // SAFETY: the resolver checked that the buffers lie in their memory.
+                unsafe { device.convolution(&convolution, self.stream) }
+            }
+            (Step::Copy { from, to }, _) => {
+                let (src, dst) = (self.tensor(*from), self.tensor(*to));
+                // SAFETY: as above; the verifier refuses copies between overlapping buffers.
+                unsafe {
+                    if src.is_contiguous() && dst.is_contiguous() {
+                        let bytes = src.elements() as usize * src.dtype.size();
+                        device.copy(dst.ptr, src.ptr, bytes, self.stream)
+                    } else {
+                        device.copy_strided(&dst, &src, self.stream)
+                    }
+                }
+            }
+            (Step::HostCall(h), ResolvedStep::HostCall { symbols }) => {
+                let inputs: Vec<_> = h.inputs.iter().map(|b| self.tensor(*b)).collect();
+                let outputs: Vec<_> = h.outputs.iter().map(|b| self.tensor(*b)).collect();
+                self.host
+                    .call(h, &inputs, symbols, &outputs, self.stream)
+                    .map_err(|e| e.at(format_args!("host call {}", h.name)))
+            }
+            _ => Err(err!(Plan, "a step and its sizes do not fit").next("report this as a bug")),
+        }
+    }
+}
