@@ -41,21 +41,7 @@ impl Copier {
                 memory::copy(context, to.ptr, from.ptr, bytes as usize, stream)
             },
             CopyPlan::Rows { width, height, depth, to: t, from: f } => {
-                let job = sys::CUDA_MEMCPY3D {
-                    srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                    srcDevice: from.ptr.0,
-                    srcPitch: f.0 as usize,
-                    srcHeight: f.1 as usize,
-                    dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                    dstDevice: to.ptr.0,
-                    dstPitch: t.0 as usize,
-                    dstHeight: t.1 as usize,
-                    WidthInBytes: width as usize,
-                    Height: height as usize,
-                    Depth: depth as usize,
-                    // SAFETY: plain numbers and null pointers: zeros mean "not used".
-                    ..unsafe { std::mem::zeroed() }
-                };
+                let job = pitched((to.ptr, t), (from.ptr, f), [width, height, depth]);
                 let _entered = context.enter()?;
                 // SAFETY: the plan stays within both tensors.
                 check(unsafe { sys::cuMemcpy3DAsync_v2(&job, handle(stream)) }, || {
@@ -105,6 +91,42 @@ impl Copier {
         let function = Arc::new(function);
         kernels.insert((element, wide), function.clone());
         Ok(function)
+    }
+}
+
+/// A pitched copy within the GPU, of `[width, height, depth]`; a side is its address, bytes a row and rows a slice.
+fn pitched(
+    (to, (to_pitch, to_rows)): (DevicePtr, (u64, u64)),
+    (from, (from_pitch, from_rows)): (DevicePtr, (u64, u64)),
+    [width, height, depth]: [u64; 3],
+) -> sys::CUDA_MEMCPY3D {
+    let (device, null) = (sys::CUmemorytype::CU_MEMORYTYPE_DEVICE, std::ptr::null_mut());
+    sys::CUDA_MEMCPY3D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcZ: 0,
+        srcLOD: 0,
+        srcMemoryType: device,
+        srcHost: std::ptr::null(),
+        srcDevice: from.0,
+        srcArray: std::ptr::null_mut(),
+        reserved0: null,
+        srcPitch: from_pitch as usize,
+        srcHeight: from_rows as usize,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstZ: 0,
+        dstLOD: 0,
+        dstMemoryType: device,
+        dstHost: null,
+        dstDevice: to.0,
+        dstArray: std::ptr::null_mut(),
+        reserved1: null,
+        dstPitch: to_pitch as usize,
+        dstHeight: to_rows as usize,
+        WidthInBytes: width as usize,
+        Height: height as usize,
+        Depth: depth as usize,
     }
 }
 
@@ -203,8 +225,16 @@ END:
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn pitched_copies_name_both_sides() {
+        let job = pitched((DevicePtr(64), (1200, 10)), (DevicePtr(32), (1024, 5)), [1000, 3, 2]);
+        assert_eq!((job.dstDevice, job.dstPitch, job.dstHeight), (64, 1200, 10));
+        assert_eq!((job.srcDevice, job.srcPitch, job.srcHeight), (32, 1024, 5));
+        assert_eq!((job.WidthInBytes, job.Height, job.Depth), (1000, 3, 2));
+    }
 
     #[test]
     fn arguments_fill_every_dimension() {
@@ -217,7 +247,7 @@ mod tests {
 
     /// The assembler: named in `STRATA_PTXAS`, on the path, or of the Python package `nvidia-cuda-nvcc` in an environment
     /// on the path or under `/opt`. Without one the test says so and passes.
-    fn ptxas() -> Option<std::path::PathBuf> {
+    pub(crate) fn ptxas() -> Option<std::path::PathBuf> {
         let list = |p: &std::path::Path| -> Vec<std::path::PathBuf> {
             std::fs::read_dir(p).into_iter().flatten().flatten().map(|e| e.path()).collect()
         };

@@ -27,7 +27,7 @@ pub struct CudaDevice {
     convolutions: OnceLock<Result<Convolutions>>,
     workspaces: Workspaces,
     copier: Copier,
-    cache: Box<dyn CubinCache + Send + Sync>,
+    cache: Box<dyn CubinCache + Send>,
     options: LinkOptions,
     context: Arc<Context>,
 }
@@ -48,7 +48,7 @@ impl CudaDevice {
 
     /// Keeps the binaries of PTX images in `cache`.
     #[must_use]
-    pub fn with_cache(mut self, cache: impl CubinCache + Send + Sync + 'static) -> Self {
+    pub fn with_cache(mut self, cache: impl CubinCache + Send + 'static) -> Self {
         self.cache = Box::new(cache);
         self
     }
@@ -257,11 +257,11 @@ impl Device for CudaDevice {
         if p.m == 0 || p.n == 0 || p.batch == 0 {
             return Ok(());
         }
-        let mut problem = product_layout::problem(p)?;
         if p.k == 0 {
             // SAFETY: by this function's contract.
             return unsafe { self.empty_product(p, stream) };
         }
+        let mut problem = product_layout::problem(p)?;
         let products = self.products()?;
         if problem.bias == Bias::Epilogue
             && products.prepare(&problem).is_err_and(|e| e.kind() == ErrorKind::Unsupported)

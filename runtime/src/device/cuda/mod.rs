@@ -18,6 +18,10 @@ pub mod memory;
 pub mod module;
 pub mod product;
 pub mod product_layout;
+#[doc(hidden)]
+pub mod selftest;
 pub mod workspace;
 
 pub use device::{CudaDevice, CudaModule, probe};
+#[doc(hidden)]
+pub use selftest::selftest;

@@ -290,6 +290,9 @@ impl Drop for Description {
     }
 }
 
+/// `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`.
+const COMPUTE_TYPE_REDUCTION: u32 = 2;
+
 /// What the choice of a kernel is bound by.
 struct Preference(sys::cublasLtMatmulPreference_t);
 
@@ -310,6 +313,8 @@ impl Preference {
                 sys::cublasLtMatmulPreferenceSetAttribute(raw, attribute, (&raw const bytes).cast(), 8);
             check_blas(code, what)?;
             for (attribute, bytes) in [
+                // Sums that are split are added up in the type they are computed in, in a fixed order.
+                (CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, COMPUTE_TYPE_REDUCTION),
                 (CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, a),
                 (CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, b),
                 (CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, d),

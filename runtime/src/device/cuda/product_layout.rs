@@ -73,7 +73,11 @@ pub enum EpilogueKey {
 /// Maps a product. Errors of kind `Unsupported` mean that the library cannot do it and an own kernel has to.
 pub fn problem(p: &ResolvedProduct) -> Result<Problem> {
     check_types(p)?;
-    let p = &merge_batch(p);
+    // Where the merged form has no column-major layout, the batch may.
+    merge_batch(p).and_then(|merged| map(&merged).ok()).map_or_else(|| map(p), Ok)
+}
+
+fn map(p: &ResolvedProduct) -> Result<Problem> {
     let [m, n, k] = [p.m as u64, p.n as u64, p.k as u64];
     let batch = i32::try_from(p.batch).map_err(|_| {
         unsupported(format!("a batch of {} products", p.batch), "split the batch; the library takes 2^31 - 1")
@@ -150,20 +154,21 @@ fn check_types(p: &ResolvedProduct) -> Result<()> {
 }
 
 /// A batch whose right factor repeats is one product with more rows, if the rows run on.
-fn merge_batch(p: &ResolvedProduct) -> ResolvedProduct {
+fn merge_batch(p: &ResolvedProduct) -> Option<ResolvedProduct> {
     let mut p = p.clone();
     let runs_on = |m: &ResolvedMatrix| m.batch_stride == m.row_stride * p.m as i64;
     // With one row each, the batch is the rows, whatever its stride.
     let one_row = p.m == 1;
-    if p.batch > 1 && p.rhs.batch_stride == 0 && (one_row || runs_on(&p.lhs) && runs_on(&p.out)) {
-        if one_row {
-            p.lhs.row_stride = p.lhs.batch_stride;
-            p.out.row_stride = p.out.batch_stride;
-        }
-        p.m *= p.batch;
-        p.batch = 1;
+    if p.batch <= 1 || p.rhs.batch_stride != 0 || !(one_row || runs_on(&p.lhs) && runs_on(&p.out)) {
+        return None;
     }
-    p
+    if one_row {
+        p.lhs.row_stride = p.lhs.batch_stride;
+        p.out.row_stride = p.out.batch_stride;
+    }
+    p.m *= p.batch;
+    p.batch = 1;
+    Some(p)
 }
 
 /// A matrix read by (row, column).
@@ -283,6 +288,10 @@ mod tests {
         p.out.batch_stride = 8;
         let kept = problem(&p).unwrap();
         assert_eq!((kept.batch, kept.a.batch_stride, kept.d.batch_stride), (7, 0, 8));
+        // One row that repeats cannot become rows: their distance would be 0.
+        p.m = 1;
+        p.lhs.batch_stride = 0;
+        assert_eq!(problem(&p).unwrap().batch, 7);
     }
 
     #[test]

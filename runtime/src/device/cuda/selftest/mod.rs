@@ -1,0 +1,171 @@
+//! A check of the whole device on the machine at hand: what no test without a GPU can see.
+//!
+//! Every result is compared with plain loops in f64 on the host. Results start as poison, and what lies between and behind
+//! their elements must still be poison at the end.
+
+mod convolutions;
+mod kernels;
+mod memory;
+mod products;
+mod tensors;
+
+use super::CudaDevice;
+use super::driver::OwnedStream;
+use crate::device::Stream;
+use crate::error::{ErrorKind, Result};
+use std::fmt;
+
+/// How one check ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As it should be.
+    Pass,
+    /// The library does not do it; the compiler has to use an own kernel.
+    Unsupported,
+    /// Wrong, or an error.
+    Fail,
+}
+
+/// One check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What was checked.
+    pub name: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Numbers, or the reason.
+    pub detail: String,
+}
+
+/// All checks, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The checks.
+    pub lines: Vec<Line>,
+}
+
+impl Report {
+    /// Whether nothing failed.
+    pub fn ok(&self) -> bool {
+        self.lines.iter().all(|l| l.outcome != Outcome::Fail)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            let mark = match line.outcome {
+                Outcome::Pass => "pass",
+                Outcome::Unsupported => "none",
+                Outcome::Fail => "FAIL",
+            };
+            writeln!(f, "{mark}  {}: {}", line.name, line.detail.replace('\n', "\n      "))?;
+        }
+        let count = |o| self.lines.iter().filter(|l| l.outcome == o).count();
+        let (pass, none, fail) = (count(Outcome::Pass), count(Outcome::Unsupported), count(Outcome::Fail));
+        write!(f, "{pass} passed, {none} without a library path, {fail} failed")
+    }
+}
+
+/// What the checks share.
+struct Bench {
+    device: CudaDevice,
+    stream: OwnedStream,
+    report: Report,
+}
+
+impl Bench {
+    fn stream(&self) -> Stream {
+        self.stream.stream()
+    }
+
+    /// Runs a check; its text goes into the report.
+    fn check(&mut self, name: impl Into<String>, check: impl FnOnce(&Self) -> Result<String>) {
+        self.record(name, check, false);
+    }
+
+    /// As `check`, where the library may decline.
+    fn check_optional(&mut self, name: impl Into<String>, check: impl FnOnce(&Self) -> Result<String>) {
+        self.record(name, check, true);
+    }
+
+    fn record(
+        &mut self,
+        name: impl Into<String>,
+        check: impl FnOnce(&Self) -> Result<String>,
+        optional: bool,
+    ) {
+        let (outcome, detail) = match check(self) {
+            Ok(detail) => (Outcome::Pass, detail),
+            Err(e) if optional && e.kind() == ErrorKind::Unsupported => (Outcome::Unsupported, e.to_string()),
+            Err(e) => (Outcome::Fail, e.to_string()),
+        };
+        self.report.lines.push(Line { name: name.into(), outcome, detail });
+    }
+}
+
+/// Checks memory, copies, linking, launches, graphs, products and convolutions on GPU `ordinal`. `Err` where it cannot begin.
+pub fn selftest(ordinal: u32) -> Result<Report> {
+    let device = CudaDevice::new(ordinal)?;
+    let stream = device.new_stream()?;
+    let mut bench = Bench { device, stream, report: Report::default() };
+    bench.check("device", |b| {
+        let (free, total) = b.device.context().memory()?;
+        let (i, mib) = (b.device.context().info(), |bytes: u64| bytes >> 20);
+        let (major, minor) = i.capability;
+        Ok(format!(
+            "{}, sm_{major}{minor}, {} multiprocessors, {} of {} MiB free, CUDA {}",
+            i.name,
+            i.multiprocessors,
+            mib(free),
+            mib(total),
+            i.driver_version
+        ))
+    });
+    memory::run(&mut bench);
+    kernels::run(&mut bench);
+    products::run(&mut bench);
+    convolutions::run(&mut bench);
+    bench.check("the GPU is still well", |b| b.device.context().synchronize().map(|()| "yes".into()));
+    Ok(bench.report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_reads_well() {
+        let line =
+            |name: &str, outcome, detail: &str| Line { name: name.into(), outcome, detail: detail.into() };
+        let report = Report {
+            lines: vec![
+                line("copy", Outcome::Pass, "12 cases"),
+                line("product", Outcome::Unsupported, "no kernel\n  next: use an own kernel"),
+                line("launch", Outcome::Fail, "wrong"),
+            ],
+        };
+        assert!(!report.ok());
+        insta::assert_snapshot!(report.to_string(), @r"
+        pass  copy: 12 cases
+        none  product: no kernel
+                next: use an own kernel
+        FAIL  launch: wrong
+        1 passed, 1 without a library path, 1 failed
+        ");
+    }
+
+    #[test]
+    fn runs_where_there_is_a_gpu() {
+        match super::super::probe() {
+            Ok(_) => {
+                let report = selftest(0).unwrap();
+                assert!(report.ok(), "{report}");
+            }
+            Err(e) => {
+                assert!(selftest(0).is_err());
+                eprintln!("not run: {e}");
+            }
+        }
+    }
+}
