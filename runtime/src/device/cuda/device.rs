@@ -3,7 +3,7 @@
 use super::conv::Convolutions;
 use super::conv_layout;
 use super::copy::Copier;
-use super::driver::{Context, Event, OwnedStream};
+use super::driver::Context;
 use super::error::failure;
 use super::graph::Graph;
 use super::link::{CubinCache, LinkOptions, NoCache, Ptx, link_all};
@@ -11,6 +11,7 @@ use super::memory;
 use super::module::{Function, LoadedModule};
 use super::product::{Operands, Products};
 use super::product_layout::{self, Bias};
+use super::stream::{Event, OwnedStream};
 use super::workspace::Workspaces;
 use crate::artifact::{Image, ImageKind};
 use crate::device::{

@@ -4,6 +4,7 @@
 //! error with a next step.
 
 pub mod conv;
+mod conv_desc;
 pub mod conv_layout;
 pub mod copy;
 pub mod copy_plan;
@@ -17,9 +18,11 @@ pub mod link_log;
 pub mod memory;
 pub mod module;
 pub mod product;
+mod product_desc;
 pub mod product_layout;
 #[doc(hidden)]
 pub mod selftest;
+pub mod stream;
 pub mod workspace;
 
 pub use device::{CudaDevice, CudaModule, probe};

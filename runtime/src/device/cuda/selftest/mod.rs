@@ -10,7 +10,7 @@ mod products;
 mod tensors;
 
 use super::CudaDevice;
-use super::driver::OwnedStream;
+use super::stream::OwnedStream;
 use crate::device::Stream;
 use crate::error::{ErrorKind, Result};
 use std::fmt;
