@@ -2,12 +2,12 @@
 
 use super::Bench;
 use super::tensors::{Tensor, indices, numbers, permuted, row_major};
-use crate::device::{Device, ResolvedConvolution};
+use crate::device::ResolvedConvolution;
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Result, err};
 
 pub fn run(b: &mut Bench) {
-    b.check_optional("cuDNN", |b| Ok(format!("version {}", b.device.convolutions()?.version())));
+    b.check_optional("cuDNN", |b| Ok(format!("version {}", b.gpu()?.convolutions()?.version())));
     for dtype in [DType::F32, DType::F16, DType::BF16, DType::F64] {
         for last in [false, true] {
             for case in cases() {
@@ -217,6 +217,18 @@ fn no_channels(b: &Bench) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_checks_pass_on_the_cpu() {
+        let b = super::super::tests::on_cpu();
+        for case in cases().iter().filter(|c| c.input.iter().product::<i64>() < 3000) {
+            for last in [false, true] {
+                check_case(&b, DType::F32, last, case).map_err(|e| e.at(case.name)).unwrap();
+            }
+        }
+        gaps(&b).unwrap();
+        no_channels(&b).unwrap();
+    }
 
     #[test]
     fn reference_of_a_known_convolution() {

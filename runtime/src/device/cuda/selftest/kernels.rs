@@ -4,7 +4,7 @@ use super::Bench;
 use super::tensors::Tensor;
 use crate::artifact::{Image, ImageKind};
 use crate::device::cuda::link::{self, CubinCache, LinkOptions, NoCache, Ptx};
-use crate::device::{Device, Launch, Module};
+use crate::device::{Launch, Module};
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Result, err};
 use crate::plan::Kernel;
@@ -150,7 +150,7 @@ fn check_affine(b: &Bench, module: &dyn Module, at: usize, n: i64, scale: i64, s
 fn affine(b: &Bench) -> Result<String> {
     let text = format!("{HEAD}{}", affine_ptx("affine"));
     let k = kernel("affine", 128, 0);
-    let loaded = b.device.load_all(&[(&image(ImageKind::Ptx, text.as_bytes()), &[&k])])?;
+    let loaded = b.gpu()?.load_all(&[(&image(ImageKind::Ptx, text.as_bytes()), &[&k])])?;
     let module = &loaded[0];
     for n in [1, 127, 128, 129, 1_000_003] {
         check_affine(b, module, 0, n, -3, 1 << 40)?;
@@ -171,7 +171,7 @@ fn affine(b: &Bench) -> Result<String> {
 fn cubin_image(b: &Bench) -> Result<String> {
     let text = format!("{HEAD}{}{}", affine_ptx("one"), affine_ptx("two"));
     let options = LinkOptions { line_info: true, ..Default::default() };
-    let cubin = link::link(b.device.context(), &Ptx { name: "pair", text: &text }, &options)?;
+    let cubin = link::link(b.gpu()?.context(), &Ptx { name: "pair", text: &text }, &options)?;
     let (one, two) = (kernel("one", 128, 0), kernel("two", 128, 0));
     let module = b.device.load(&image(ImageKind::Cubin, &cubin.bytes), &[&two, &one])?;
     check_affine(b, &*module, 0, 1000, 2, 5)?;
@@ -205,12 +205,12 @@ fn shared_memory(b: &Bench) -> Result<String> {
 }
 
 fn clusters(b: &Bench) -> Result<String> {
-    let (major, minor) = b.device.context().info().capability;
+    let (major, minor) = b.gpu()?.context().info().capability;
     if major < 9 {
         return Ok(format!("sm_{major}{minor} has none"));
     }
     let loaded =
-        b.device.load_all(&[(&image(ImageKind::Ptx, RANK.as_bytes()), &[&kernel("rank", 64, 0)])])?;
+        b.gpu()?.load_all(&[(&image(ImageKind::Ptx, RANK.as_bytes()), &[&kernel("rank", 64, 0)])])?;
     let out = Tensor::poison(b, DType::I32, &[12, 2], &[2, 1])?;
     let launch = Launch { buffers: &[out.ptr()], symbols: &[], grid: [12, 1, 1] };
     let f = &loaded[0].functions()[0];
@@ -243,7 +243,7 @@ fn in_parallel(b: &Bench) -> Result<String> {
     let names: Vec<String> = (0..24).map(|i| format!("k{i}")).collect();
     let texts: Vec<String> = names.iter().map(|n| format!("{HEAD}{}", affine_ptx(n))).collect();
     let modules: Vec<Ptx<'_>> = names.iter().zip(&texts).map(|(name, text)| Ptx { name, text }).collect();
-    let (context, options) = (b.device.context(), LinkOptions::default());
+    let (context, options) = (b.gpu()?.context(), LinkOptions::default());
     let kept = Kept::default();
     let many = link::link_all(context, &modules, &options, 8, &kept)?;
     let one = link::link_all(context, &modules, &options, 1, &NoCache)?;
@@ -264,7 +264,7 @@ fn in_parallel(b: &Bench) -> Result<String> {
 fn faulty_ptx(b: &Bench) -> Result<String> {
     let text = format!("{HEAD}{}", affine_ptx("affine").replace("shl.b64", "shl.b65"));
     let e =
-        match link::link(b.device.context(), &Ptx { name: "faulty", text: &text }, &LinkOptions::default()) {
+        match link::link(b.gpu()?.context(), &Ptx { name: "faulty", text: &text }, &LinkOptions::default()) {
             Ok(_) => return Err(wrong("faulty PTX was accepted")),
             Err(e) => e,
         };
@@ -313,7 +313,7 @@ fn graph(b: &Bench) -> Result<String> {
         }
     };
     work()?;
-    let graph = b.device.record_graph(b.stream(), work)?;
+    let graph = b.gpu()?.record_graph(b.stream(), work)?;
     for _ in 0..10 {
         // SAFETY: both tensors still live.
         unsafe { graph.launch(b.stream()) }?;
@@ -322,7 +322,7 @@ fn graph(b: &Bench) -> Result<String> {
     let want: Vec<f64> = counting(n).iter().map(|v| v + 33.0).collect();
     x.compare(b, &want, |_| 0.0)?;
     // What cannot be recorded is an error, and the stream works on.
-    match b.device.record_graph(b.stream(), || b.device.synchronize(b.stream())) {
+    match b.gpu()?.record_graph(b.stream(), || b.device.synchronize(b.stream())) {
         Ok(_) => return Err(wrong("a wait was recorded")),
         Err(e) if e.next_step().is_empty() => return Err(wrong(format!("no next step: {e}"))),
         Err(_) => {}

@@ -10,10 +10,10 @@ mod products;
 mod tensors;
 
 use super::CudaDevice;
-use super::stream::OwnedStream;
-use crate::device::Stream;
-use crate::error::{ErrorKind, Result};
+use crate::device::{Device, Stream};
+use crate::error::{ErrorKind, Result, err};
 use std::fmt;
+use std::sync::Arc;
 
 /// How one check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +69,20 @@ impl fmt::Display for Report {
 
 /// What the checks share.
 struct Bench {
-    device: CudaDevice,
-    stream: OwnedStream,
+    device: Arc<dyn Device>,
+    /// The same device where it is a GPU; the checks themselves are tested on the CPU.
+    gpu: Option<Arc<CudaDevice>>,
+    stream: Stream,
     report: Report,
 }
 
 impl Bench {
     fn stream(&self) -> Stream {
-        self.stream.stream()
+        self.stream
+    }
+
+    fn gpu(&self) -> Result<&CudaDevice> {
+        self.gpu.as_deref().ok_or_else(|| err!(Device, "this check needs a GPU").next("run it on one"))
     }
 
     /// Runs a check; its text goes into the report.
@@ -106,12 +112,13 @@ impl Bench {
 
 /// Checks memory, copies, linking, launches, graphs, products and convolutions on GPU `ordinal`. `Err` where it cannot begin.
 pub fn selftest(ordinal: u32) -> Result<Report> {
-    let device = CudaDevice::new(ordinal)?;
-    let stream = device.new_stream()?;
-    let mut bench = Bench { device, stream, report: Report::default() };
+    let gpu = Arc::new(CudaDevice::new(ordinal)?);
+    let stream = gpu.new_stream()?;
+    let mut bench =
+        Bench { device: gpu.clone(), gpu: Some(gpu), stream: stream.stream(), report: Report::default() };
     bench.check("device", |b| {
-        let (free, total) = b.device.context().memory()?;
-        let (i, mib) = (b.device.context().info(), |bytes: u64| bytes >> 20);
+        let (free, total) = b.gpu()?.context().memory()?;
+        let (i, mib) = (b.gpu()?.context().info(), |bytes: u64| bytes >> 20);
         let (major, minor) = i.capability;
         Ok(format!(
             "{}, sm_{major}{minor}, {} multiprocessors, {} of {} MiB free, CUDA {}",
@@ -126,13 +133,26 @@ pub fn selftest(ordinal: u32) -> Result<Report> {
     kernels::run(&mut bench);
     products::run(&mut bench);
     convolutions::run(&mut bench);
-    bench.check("the GPU is still well", |b| b.device.context().synchronize().map(|()| "yes".into()));
+    bench.check("the GPU is still well", |b| b.gpu()?.context().synchronize().map(|()| "yes".into()));
     Ok(bench.report)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::cpu::CpuDevice;
+    use crate::dtype::DType;
+
+    /// The checks themselves are right if a device that has nothing to do with CUDA passes them.
+    pub(super) fn on_cpu() -> Bench {
+        let device = Arc::new(CpuDevice::new(1).unwrap());
+        Bench { device, gpu: None, stream: Stream(0), report: Report::default() }
+    }
+
+    #[test]
+    fn copies_pass_on_the_cpu() {
+        memory::strided(&on_cpu(), DType::BF16).unwrap();
+    }
 
     #[test]
     fn a_report_reads_well() {

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::tensors::{Tensor, indices, numbers};
-use crate::device::{Device, ResolvedMatrix, ResolvedProduct};
+use crate::device::{ResolvedMatrix, ResolvedProduct};
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Result, err};
 use crate::plan::Epilogue;
@@ -18,7 +18,7 @@ const TYPES: [(DType, DType); 6] = [
 ];
 
 pub fn run(b: &mut Bench) {
-    b.check_optional("cuBLASLt", |b| Ok(format!("version {}", b.device.products()?.version())));
+    b.check_optional("cuBLASLt", |b| Ok(format!("version {}", b.gpu()?.products()?.version())));
     for (dtype, out) in TYPES {
         for transposed in 0..8 {
             let mark = |bit: u8| if transposed >> bit & 1 == 1 { "T" } else { "N" };
@@ -268,6 +268,36 @@ fn misaligned(b: &Bench) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_checks_pass_on_the_cpu() {
+        let b = super::super::tests::on_cpu();
+        for dtype in [DType::F32, DType::F64] {
+            for flags in [[false; 3], [true, false, true], [false, true, false]] {
+                layouts(&b, dtype, dtype, flags).unwrap();
+            }
+        }
+        epilogues(&b, DType::F32, DType::F32).unwrap();
+        no_terms(&b).unwrap();
+        misaligned(&b).unwrap();
+    }
+
+    #[test]
+    fn the_checks_find_a_wrong_product() {
+        let b = super::super::tests::on_cpu();
+        let case = Case::plain(DType::F32, DType::F32, [3, 5, 7, 1]);
+        let product = Tensor::of(&b, DType::F32, &[2, 2], &[3, 1], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert!(product.compare(&b, &[1.0, 2.0, 3.0, 4.0], |_| 0.0).is_ok());
+        let e = product.compare(&b, &[1.0, 2.0, 3.0, 5.0], |_| 0.5).unwrap_err();
+        assert!(e.reason().contains("element [1, 1] is 4, not 5"), "{e}");
+        // A write into the gap between rows.
+        let gap = product.ptr().offset(8);
+        // SAFETY: inside the tensor's memory.
+        unsafe { b.device.copy_from_host(gap, &[0; 4], b.stream()) }.unwrap();
+        let e = product.compare(&b, &[1.0, 2.0, 3.0, 4.0], |_| 0.0).unwrap_err();
+        assert!(e.reason().contains("byte 8 of"), "{e}");
+        assert!(run_case(&b, &case).is_ok());
+    }
 
     #[test]
     fn gelu_has_its_known_values() {

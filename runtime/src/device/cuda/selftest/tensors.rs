@@ -1,19 +1,49 @@
 //! Tensors on the GPU with a known content, and their comparison with what they should hold.
 
 use super::Bench;
-use crate::device::cuda::memory::{self, Fixed};
-use crate::device::{Device, DevicePtr, TensorRef};
+use crate::device::{Device, DevicePtr, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Result, err};
+use std::sync::Arc;
 
 /// Bytes before and behind every tensor that nothing may touch.
 const GUARD: usize = 256;
 /// NaN in every float type, -1 in every integer.
 const POISON: u8 = 0xFF;
 
+/// Memory that is given back.
+pub struct Memory {
+    device: Arc<dyn Device>,
+    stream: Stream,
+    ptr: DevicePtr,
+    bytes: usize,
+}
+
+impl Memory {
+    pub fn new(b: &Bench, bytes: usize) -> Result<Self> {
+        let ptr = b.device.alloc(bytes, b.stream())?;
+        Ok(Self { device: b.device.clone(), stream: b.stream(), ptr, bytes })
+    }
+
+    pub fn ptr(&self) -> DevicePtr {
+        self.ptr
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: ours, and every use was queued in this stream before.
+        unsafe { self.device.free(self.ptr, self.bytes, self.stream) }
+    }
+}
+
 /// A strided tensor in memory of its own.
 pub struct Tensor {
-    memory: Fixed,
+    memory: Memory,
     pub dtype: DType,
     pub shape: Vec<i64>,
     pub strides: Vec<i64>,
@@ -106,9 +136,9 @@ impl Tensor {
             high += reach.max(0);
         }
         let bytes = (high - low + 1 + shift) as usize * dtype.size() + 2 * GUARD;
-        let memory = Fixed::new(b.device.context(), bytes)?;
+        let memory = Memory::new(b, bytes)?;
         // SAFETY: the memory is ours and that long.
-        unsafe { memory::fill(b.device.context(), memory.ptr(), POISON, bytes, b.stream()) }?;
+        unsafe { b.device.copy_from_host(memory.ptr(), &vec![POISON; bytes], b.stream()) }?;
         Ok(Self { memory, dtype, shape: shape.into(), strides: strides.into(), zero: shift - low })
     }
 
