@@ -18,31 +18,29 @@ pub struct Resources {
 }
 
 /// The kernels in an assembler log (`ptxas -v`, or the driver's in verbose mode), in the log's order.
+///
+/// The driver's linker repeats each kernel after the assembler, in another order and with a little less detail.
 pub fn resources(log: &str) -> Vec<Resources> {
     let mut out: Vec<Resources> = Vec::new();
-    // The properties of one function may come before or after its register line, so both fill the last one named.
-    let entry = |out: &mut Vec<Resources>, name: &str| {
-        if out.last().is_none_or(|r| r.kernel != name) {
-            out.push(Resources { kernel: name.into(), ..Default::default() });
-        }
-    };
+    // Which kernel the next lines are about; none for device functions, which have properties too.
+    let mut current = None;
     for line in log.lines() {
         if let Some(name) = between(line, "Compiling entry function '", "'") {
-            entry(&mut out, name);
-        } else if let Some(name) = line.split("Function properties for ").nth(1) {
-            // Device functions have properties too: only kernels count.
-            let name = name.trim().trim_matches('\'');
-            if !out.iter().any(|r| r.kernel == name) {
-                continue;
+            current = Some(out.iter().position(|r| r.kernel == name).unwrap_or(out.len()));
+            if current == Some(out.len()) {
+                out.push(Resources { kernel: name.into(), ..Default::default() });
             }
+        } else if let Some((_, name)) = line.split_once("Function properties for ") {
+            let name = name.trim().trim_matches(['\'', ':']);
+            current = out.iter().position(|r| r.kernel == name);
         }
-        let Some(last) = out.last_mut() else { continue };
+        let Some(kernel) = current.and_then(|at: usize| out.get_mut(at)) else { continue };
         for (unit, field) in [
-            (" bytes stack frame", &mut last.stack_bytes),
-            (" bytes spill stores", &mut last.spill_stores),
-            (" bytes spill loads", &mut last.spill_loads),
-            (" bytes smem", &mut last.shared_bytes),
-            (" registers", &mut last.registers),
+            (" bytes stack frame", &mut kernel.stack_bytes),
+            (" bytes spill stores", &mut kernel.spill_stores),
+            (" bytes spill loads", &mut kernel.spill_loads),
+            (" bytes smem", &mut kernel.shared_bytes),
+            (" registers", &mut kernel.registers),
         ] {
             if let Some(n) = number_before(line, unit) {
                 *field = n;
@@ -106,6 +104,35 @@ ptxas info    : (C7520) Potential Performance Loss: wgmma.mma_async instructions
             ]
         );
         assert_eq!(warnings(LOG).len(), 1);
+    }
+
+    #[test]
+    fn reads_the_linker_s_repetition() {
+        let log = "\
+ptxas info    : Compiling entry function 'b' for 'sm_90a'
+ptxas info    : Function properties for b
+ptxas         .     0 bytes stack frame, 4 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers, used 0 barriers
+ptxas info    : Compiling entry function 'a' for 'sm_90a'
+ptxas info    : Function properties for helper
+ptxas         .     96 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Function properties for a
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 10 registers, used 0 barriers
+info    : Function properties for 'a':
+info    : used 10 registers, used 0 barriers, 0 stack, 0 bytes smem, 536 bytes cmem[0], 0 bytes lmem
+info    : Function properties for 'b':
+info    : used 8 registers, used 0 barriers, 0 stack, 16 bytes smem, 536 bytes cmem[0], 0 bytes lmem
+";
+        let b = Resources {
+            kernel: "b".into(),
+            registers: 8,
+            spill_stores: 4,
+            shared_bytes: 16,
+            ..Default::default()
+        };
+        let a = Resources { kernel: "a".into(), registers: 10, ..Default::default() };
+        assert_eq!(resources(log), [b, a]);
     }
 
     #[test]
