@@ -5,6 +5,8 @@
 //! the caller answers for addresses, sizes and lifetimes, and the plan's verifier is what makes it safe in practice.
 
 pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 
 use crate::artifact::Image;
 use crate::dtype::DType;
