@@ -35,9 +35,11 @@ if ptxas:
     config.available_features.add("ptxas")
     folders.append(os.path.dirname(ptxas))
 
-config.environment["PATH"] = os.pathsep.join(folders + [os.environ.get("PATH", "")])
 # A developer's own settings must not decide whether a test passes.
 for name in [name for name in config.environment if name.startswith("STRATA_")]:
     del config.environment[name]
+if ptxas:
+    config.environment["STRATA_PTXAS"] = ptxas
+config.environment["PATH"] = os.pathsep.join(folders + [os.environ.get("PATH", "")])
 config.substitutions.append(("%python", python))
 config.substitutions.append(("%root", str(ROOT)))

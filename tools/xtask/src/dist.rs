@@ -4,6 +4,7 @@ use crate::failure::{Context, Failure, Result};
 use crate::paths::{self, file_size, human_size, shown};
 use crate::setup;
 use crate::sh::{self, Cmd};
+use crate::version::Version;
 use std::path::{Path, PathBuf};
 
 /// Options of `dist`.
@@ -32,7 +33,11 @@ const ALLOWED: [&str; 7] = [
 pub fn run(args: &Args) -> Result<()> {
     setup::run(&setup::Args { no_python: true, ..setup::Args::default() })?;
     let binary = build()?;
-    println!("{}  {}", human_size(file_size(&binary)), shown(&binary));
+    let symbols = Cmd::new("readelf").args(["-V", "-W"]).arg(&binary).check()?;
+    let glibc = newest_glibc(&symbols)
+        .map(|found| format!("  needs glibc {}.{}", found.0, found.1))
+        .unwrap_or_default();
+    println!("{}  {}{glibc}", human_size(file_size(&binary)), shown(&binary));
     if !args.no_compress {
         let packed = compress(&binary)?;
         println!("{}  {}", human_size(file_size(&packed)), shown(&packed));
@@ -97,6 +102,11 @@ pub fn needed(dynamic: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned())).collect()
 }
 
+/// The newest glibc whose symbols are used, from what `readelf -V` prints.
+fn newest_glibc(symbols: &str) -> Option<Version> {
+    symbols.split("GLIBC_").skip(1).filter_map(|rest| Version::parse(rest.split_whitespace().next()?)).max()
+}
+
 /// Compresses beside the file, with xz, or zstd where there is no xz.
 pub fn compress(file: &Path) -> Result<PathBuf> {
     let name = file.display();
@@ -124,5 +134,12 @@ Dynamic section at offset 0x4d5c8 contains 29 entries:
  0x0000000000000001 (NEEDED)        Shared library: [libc.so.6]
  0x000000000000000c (INIT)          0x5000";
         assert_eq!(needed(text), ["libgcc_s.so.1", "libc.so.6"]);
+    }
+
+    #[test]
+    fn the_newest_glibc_decides() {
+        let text = "0x0010:   Name: GLIBC_2.9  Flags: none\n0x0020:   Name: GLIBC_2.36  Flags: none  Name: GLIBC_2.2.5";
+        assert_eq!(newest_glibc(text), Some(Version(2, 36, 0)));
+        assert_eq!(newest_glibc("nothing"), None);
     }
 }

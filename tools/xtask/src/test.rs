@@ -115,7 +115,7 @@ fn one(suite: Suite, filter: Option<&str>) -> Outcome {
 const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "strata-torch"];
 
 fn rust(filter: Option<&str>) -> Ran {
-    let cargo = Cmd::cargo(&paths::root());
+    let cargo = with_ptxas(Cmd::cargo(&paths::root()));
     let (cmd, read): (Cmd, fn(&str) -> Option<Counts>) = if setup::has_nextest() {
         let quiet = [
             "--no-fail-fast",
@@ -132,6 +132,14 @@ fn rust(filter: Option<&str>) -> Ran {
         (cargo.arg("test").args(WORKSPACE).args(kinds).args(filter), summary::cargo_test)
     };
     finish(cmd, "the Rust tests", read, &[])
+}
+
+/// Tests that assemble PTX find NVIDIA's assembler by this variable, and skip themselves without it.
+fn with_ptxas(cmd: Cmd) -> Cmd {
+    match pyenv::ptxas() {
+        Some(ptxas) if std::env::var_os("STRATA_PTXAS").is_none() => cmd.env("STRATA_PTXAS", ptxas),
+        _ => cmd,
+    }
 }
 
 fn lit(filter: Option<&str>) -> Ran {
@@ -173,7 +181,7 @@ fn python(filter: Option<&str>) -> Ran {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(std::iter::once(links.clone()).chain(std::env::split_paths(&path)))
         .context(|| "putting strata on the search path".into())?;
-    let mut cmd = Cmd::new(python)
+    let mut cmd = with_ptxas(Cmd::new(python))
         .dir(&paths::root())
         .env("PATH", path)
         .env("STRATA_BIN", links.join("strata"))

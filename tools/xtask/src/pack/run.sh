@@ -12,10 +12,11 @@ HERE=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 OUT=${OUT:-$HERE/out}
 RESULTS=$OUT/results.jsonl
 PYTHON=${STRATA_PYTHON:-python3}
-PREPARED=$HERE/prepared
+# Outside of the pack, and named after its contents: carrying the pack anew keeps what is unpacked already.
+PREPARED=${TMPDIR:-/tmp}/strata-pack-$(cat "$HERE"/strata.* "$HERE"/wheels/*.whl 2>/dev/null | cksum | tr ' ' -)
 mkdir -p "$OUT"
 
-# Unpacks once: the binary and its links, and every wheel into one folder.
+# Unpacks once: the binary and its links, and into one folder our wheel and those that this Python lacks.
 prepare() {
     [ -e "$PREPARED/done" ] && return
     mkdir -p "$PREPARED/bin" "$PREPARED/site"
@@ -35,6 +36,11 @@ prepare() {
     done
     for wheel in "$HERE"/wheels/*.whl; do
         [ -e "$wheel" ] || continue
+        package=$(basename "$wheel" | cut -d- -f1)
+        case $package in
+        strata*) ;;
+        *) "$PYTHON" -c "import importlib.metadata as m; m.version('$package')" 2>/dev/null && continue ;;
+        esac
         "$PYTHON" -m zipfile -e "$wheel" "$PREPARED/site"
     done
     : >"$PREPARED/done"
