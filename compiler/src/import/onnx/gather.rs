@@ -1,7 +1,8 @@
 //! Operators that pick parts of a tensor.
 
 use super::diagnostic::{Diagnostic, Result, fail};
-use super::emit::{Attr, TensorType};
+use super::emit::Attr;
+use strata_dialects::TensorType;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;
@@ -12,14 +13,14 @@ use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 impl Importer<'_> {
-    /// The dimension `d` of `x` replaced by the dimensions of `indices`, which count from 0.
+    /// The dimension `d` of `x` replaced by the dimensions of `indices`; negative ones count from the end.
     fn gather(&mut self, x: &Operand, indices: &Operand, d: usize) -> Result<Operand> {
         let shape = [&x.shape()[..d], indices.shape(), &x.shape()[d + 1..]].concat();
         if shape.len() > MAX_RANK {
             fail!("the result would have rank {} (at most {MAX_RANK} is accepted)", shape.len());
         }
         let ty = TensorType::new(x.ty.dtype, shape);
-        self.op("gather", &[x, indices], &[("axis", Attr::Int(d as i64))], ty)
+        self.op("gather", &[x, indices], &[("dim", Attr::Int(d as i64))], ty)
     }
 }
 
@@ -35,11 +36,6 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     }
     let size = x.shape()[d].clone();
     let Some(numbers) = indices.numbers() else {
-        let n = im.size(&size, indices.ty.dtype)?;
-        let zero = im.splat_like(&indices, 0.0)?;
-        let negative = im.compare("lt", &indices, &zero)?;
-        let wrapped = im.spread_binary("add", &indices, &n)?;
-        let indices = im.select(&negative, &wrapped, &indices)?;
         return Ok(vec![im.gather(&x, &indices, d)?]);
     };
     for &i in &numbers {
@@ -55,13 +51,6 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         let mut shape = x.shape().to_vec();
         shape.remove(d);
         return Ok(vec![im.reshape(&part, shape)?]);
-    }
-    if numbers.iter().any(|&i| i < 0) {
-        let sizes: Vec<usize> = indices.ty.static_shape().unwrap_or_default().iter().map(|&n| n as usize).collect();
-        let moved =
-            numbers.iter().map(|&i| if i < 0 { size.clone() + i.into() } else { i.into() }).collect::<Vec<_>>();
-        let indices = Operand::known(indices.ty.dtype, &sizes, moved);
-        return Ok(vec![im.gather(&x, &indices, d)?]);
     }
     Ok(vec![im.gather(&x, &indices, d)?])
 }

@@ -1,7 +1,8 @@
 //! The walk over the graph: inputs and symbols, initializers, nodes in order, outputs.
 
 use super::diagnostic::{Diagnostic, REFERENCE_PAGE, Result, fail};
-use super::emit::{Emit, TensorType, Value};
+use super::emit::{Emit, Value};
+use strata_dialects::TensorType;
 use super::model::Model;
 use super::node::Node;
 use super::proto::{GraphProto, TensorProto, ValueInfoProto};
@@ -36,7 +37,7 @@ impl Operand {
 
     /// A tensor stored in the model; written into the function where it is first used.
     pub fn stored(tensor: tensor::Tensor) -> Self {
-        let ty = TensorType::new(tensor.dtype, tensor.shape.iter().map(|&d| d.into()).collect());
+        let ty = TensorType::new(tensor.dtype, tensor.shape.iter().copied());
         let known = if tensor.len() <= MAX_KNOWN { tensor.to_i64() } else { None };
         let known = known.map(|v| v.into_iter().map(Expr::from).collect());
         Self { ty, value: Rc::default(), data: Some(Rc::new(tensor)), known }
@@ -45,7 +46,7 @@ impl Operand {
     /// An integer tensor whose elements are known expressions.
     pub fn known(dtype: strata_runtime::DType, shape: &[usize], elements: Vec<Expr>) -> Self {
         debug_assert_eq!(shape.iter().product::<usize>(), elements.len());
-        let ty = TensorType::new(dtype, shape.iter().map(|&d| d.into()).collect());
+        let ty = TensorType::new(dtype, shape.iter().copied());
         Self { ty, value: Rc::default(), data: None, known: Some(elements.into()) }
     }
 

@@ -1,7 +1,8 @@
 //! Matrix products.
 
 use super::diagnostic::{Result, fail};
-use super::emit::{Attr, TensorType};
+use super::emit::Attr;
+use strata_dialects::TensorType;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;

@@ -7,6 +7,7 @@ mod conv;
 pub mod diagnostic;
 pub mod emit;
 mod facts;
+mod graph;
 mod gather;
 pub mod importer;
 mod linear;
@@ -29,5 +30,6 @@ mod proto {
 }
 
 pub use diagnostic::Diagnostic;
+pub use graph::to_module;
 pub use importer::import;
 pub use model::Model;

@@ -66,7 +66,7 @@ pub fn layer(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         None => im.splat_like(&scale, 0.0)?,
     };
     let epsilon = node.float_or("epsilon", 1e-5)?;
-    let attributes = [("axis", Attr::Int(first as i64)), ("epsilon", Attr::Float(epsilon))];
+    let attributes = [("dims", Attr::Int(inner.len() as i64)), ("epsilon", Attr::Float(epsilon))];
     im.same_dtype(&x, &scale)?;
     im.same_dtype(&x, &bias)?;
     Ok(vec![im.op("layer_norm", &[&x, &scale, &bias], &attributes, x.ty.clone())?])
@@ -95,14 +95,14 @@ pub fn softmax(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
 
 fn along(im: &mut Importer<'_>, node: &Node<'_>, x: &Operand, d: usize) -> Result<Operand> {
     if node.op() == "Softmax" {
-        return im.op("softmax", &[x], &[("axis", Attr::Int(d as i64))], x.ty.clone());
+        return im.op("softmax", &[x], &[("dim", Attr::Int(d as i64))], x.ty.clone());
     }
     let dims: Vec<i64> = (0..x.rank() as i64).filter(|&i| i != d as i64).collect();
-    let largest = im.reduce("max", x, &[d], x.ty.dtype)?;
+    let largest = im.reduce("max", x, &[d])?;
     let largest = im.broadcast(&largest, &dims, x.ty.shape.clone())?;
     let shifted = im.binary("sub", x, &largest)?;
     let powers = im.unary("exp", &shifted)?;
-    let sum = im.reduce("sum", &powers, &[d], x.ty.dtype)?;
+    let sum = im.reduce("sum", &powers, &[d])?;
     let log = im.unary("log", &sum)?;
     let log = im.broadcast(&log, &dims, x.ty.shape.clone())?;
     im.binary("sub", &shifted, &log)

@@ -183,7 +183,7 @@ fn cast_to(im: &mut Importer<'_>, x: &Operand, to: DType) -> Result<Vec<Operand>
     if let Some(known) = &x.known {
         let widens = !to.is_float() && to.size() >= x.ty.dtype.size() && to != DType::I1;
         if widens {
-            let shape: Vec<usize> = x.ty.static_shape().unwrap_or_default().iter().map(|&d| d as usize).collect();
+            let shape = x.ty.static_shape().unwrap_or_default();
             return Ok(vec![Operand::known(to, &shape, known.to_vec())]);
         }
     }

@@ -1,7 +1,8 @@
 //! Operators that make, move or describe shapes.
 
 use super::diagnostic::{Diagnostic, Result, fail};
-use super::emit::{Attr, ShapeText, TensorType};
+use super::emit::{Attr, ShapeText};
+use strata_dialects::TensorType;
 use super::facts;
 use super::importer::{Importer, MAX_KNOWN, Operand};
 use super::node::Node;
@@ -335,8 +336,9 @@ impl Importer<'_> {
             return Ok(x.clone());
         }
         let sizes = x.shape().iter().zip(low.iter().zip(&high));
-        let shape = sizes.map(|(n, (&l, &h))| n.clone() + (l + h).into()).collect();
-        let attributes = [("low", Attr::Ints(low)), ("high", Attr::Ints(high))];
+        let shape = sizes.map(|(n, (&l, &h))| n.clone() + (l + h).into()).collect::<Vec<_>>();
+        let dims = |v: Vec<i64>| Attr::Dims(v.into_iter().map(Expr::from).collect());
+        let attributes = [("low", dims(low)), ("high", dims(high))];
         self.op("pad", &[x, value], &attributes, TensorType::new(x.ty.dtype, shape))
     }
 }
