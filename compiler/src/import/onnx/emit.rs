@@ -74,6 +74,6 @@ pub trait Emit {
         at: &str,
     ) -> Result<Value>;
 
-    /// Ends the function with its named results.
-    fn finish(&mut self, results: &[(String, Value)]) -> Result<()>;
+    /// Ends the function with its named results. `symbols` are those of [`Self::begin`], with what the ops demand of them.
+    fn finish(&mut self, symbols: &[Symbol], results: &[(String, Value)]) -> Result<()>;
 }

@@ -122,10 +122,15 @@ pub fn slice(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
 }
 
 /// The positions that start, end and step mean in a dimension of size `n`, by Python's rule.
-fn part(im: &Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) -> Result<Part> {
+fn part(im: &mut Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) -> Result<Part> {
     const LIMIT: i64 = 1 << 31;
     if step == 0 || step.unsigned_abs() > LIMIT as u64 {
         fail!("the step {step} is 0 or absurdly large");
+    }
+    // The last element exists only where there is one; without this, "the last" would need a case for empty tensors.
+    if let (Some(-1), Some(s)) = (start.as_const(), n.as_sym()) {
+        let min = &mut im.symbols[s.0 as usize].min;
+        *min = (*min).max(1);
     }
     let symbols = &im.symbols;
     let (zero, one) = (Expr::from(0), Expr::from(1));

@@ -226,7 +226,8 @@ impl Emit for GraphWriter<'_, '_> {
         Ok(self.push(value))
     }
 
-    fn finish(&mut self, results: &[(String, emit::Value)]) -> Result<()> {
+    fn finish(&mut self, symbols: &[Symbol], results: &[(String, emit::Value)]) -> Result<()> {
+        self.sizes.symbols = symbols.to_vec();
         let (function, block) = self.open.ok_or_else(|| Diagnostic::new("the function was not begun"))?;
         let values: Vec<Value<'_, '_>> = results.iter().map(|(_, v)| self.values[v.0 as usize]).collect();
         self.builder("return")?.op("func.return", &values, &[], &[], vec![]);

@@ -242,7 +242,7 @@ impl<'a> Importer<'a> {
             self.check_output(output, &operand).map_err(|d| d.at(place))?;
             results.push((output.name().to_owned(), value));
         }
-        self.emit.finish(&results)
+        self.emit.finish(&self.symbols, &results)
     }
 
     /// The declared type of an output is a promise of the exporter; a broken one means that something was misread.

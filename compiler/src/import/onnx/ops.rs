@@ -26,6 +26,12 @@ impl Importer<'_> {
         } else {
             let known = x.known.clone().unwrap_or_default();
             let parts = known.iter().map(|e| self.size(e, x.ty.dtype)).collect::<Result<Vec<_>>>()?;
+            if let [only] = &parts[..] {
+                let value = self.reshape(only, x.ty.shape.clone())?;
+                let value = self.value(&value)?;
+                x.value.set(Some(value));
+                return Ok(value);
+            }
             let rows = parts.iter().map(|p| self.reshape(p, vec![1.into()])).collect::<Result<Vec<_>>>()?;
             let joined = self.concat(&rows, 0)?;
             let joined = self.reshape(&joined, x.ty.shape.clone())?;

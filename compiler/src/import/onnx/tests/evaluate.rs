@@ -104,7 +104,7 @@ impl Emit for Evaluate<'_> {
         Ok(self.push(out))
     }
 
-    fn finish(&mut self, results: &[(String, Value)]) -> Result<()> {
+    fn finish(&mut self, _: &[Symbol], results: &[(String, Value)]) -> Result<()> {
         self.results = results.iter().map(|(_, v)| self.values[v.0 as usize].clone()).collect();
         Ok(())
     }

@@ -63,7 +63,10 @@ impl Emit for Listing {
         Ok(v)
     }
 
-    fn finish(&mut self, results: &[(String, Value)]) -> Result<()> {
+    fn finish(&mut self, symbols: &[Symbol], results: &[(String, Value)]) -> Result<()> {
+        for s in symbols.iter().filter(|s| s.min > 0) {
+            let _ = writeln!(self.text, "{} >= {}", s.name, s.min);
+        }
         for (name, v) in results {
             let _ = writeln!(self.text, "return %{} as '{name}'", v.0);
         }
