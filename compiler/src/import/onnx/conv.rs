@@ -2,9 +2,9 @@
 
 use super::diagnostic::{Result, fail};
 use super::emit::Attr;
-use strata_dialects::TensorType;
 use super::importer::{Importer, Operand};
 use super::node::Node;
+use strata_dialects::TensorType;
 use strata_runtime::sym::Expr;
 
 /// Amounts in windows beyond this are taken for a damaged file.
@@ -46,7 +46,9 @@ impl Window {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let reach = dilations[d] * (kernel[d] - 1) + 1;
                     let total = match (x.shape()[d + 2].as_const(), strides[d]) {
-                        (Some(size), s) if size < 1 << 40 => ((size + s - 1) / s - 1).max(0) * s + reach - size,
+                        (Some(size), s) if size < 1 << 40 => {
+                            ((size + s - 1) / s - 1).max(0) * s + reach - size
+                        }
                         (None, 1) => reach - 1,
                         _ => fail!("auto_pad '{mode}' of dimension {} of {} is not known", d + 2, x.ty),
                     };

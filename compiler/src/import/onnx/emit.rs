@@ -59,7 +59,12 @@ impl fmt::Display for Attr {
 /// The function under construction. Every op of the importer has one result.
 pub trait Emit {
     /// Begins the function: its symbols and its arguments. Called once, first.
-    fn begin(&mut self, name: &str, symbols: &[Symbol], arguments: &[(String, TensorType)]) -> Result<Vec<Value>>;
+    fn begin(
+        &mut self,
+        name: &str,
+        symbols: &[Symbol],
+        arguments: &[(String, TensorType)],
+    ) -> Result<Vec<Value>>;
 
     /// Adds a constant.
     fn constant(&mut self, tensor: &Tensor, at: &str) -> Result<Value>;

@@ -2,13 +2,13 @@
 
 use super::diagnostic::{Diagnostic, Result, fail};
 use super::emit::Attr;
-use strata_dialects::TensorType;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;
 use super::norm::axis;
 use super::table::not_known;
 use super::tensor::MAX_RANK;
+use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
@@ -100,7 +100,8 @@ pub fn slice(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
             }
         }
     }
-    let (mut from, mut to, mut strides) = (vec![Expr::from(0); x.rank()], x.shape().to_vec(), vec![1; x.rank()]);
+    let (mut from, mut to, mut strides) =
+        (vec![Expr::from(0); x.rank()], x.shape().to_vec(), vec![1; x.rank()]);
     let mut backwards = Vec::new();
     for (d, part) in parts.into_iter().enumerate() {
         match part {
@@ -132,9 +133,16 @@ fn part(im: &mut Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) ->
         let min = &mut im.symbols[s.0 as usize].min;
         *min = (*min).max(1);
     }
+    // Decoders cut tables of a fixed length (masks, positions) to the sequence's: a longer sequence would not fit
+    // whatever the cut table is combined with, so that clamping, which would make the size a minimum, is never meant.
+    if let (Some(size), Some(s), true) = (n.as_const(), end.as_sym(), step > 0) {
+        let max = &mut im.symbols[s.0 as usize].max;
+        *max = (*max).min(size);
+    }
     let symbols = &im.symbols;
     let (zero, one) = (Expr::from(0), Expr::from(1));
-    let (lowest, highest) = if step > 0 { (zero.clone(), n.clone()) } else { (Expr::from(-1), n.clone() - one) };
+    let (lowest, highest) =
+        if step > 0 { (zero.clone(), n.clone()) } else { (Expr::from(-1), n.clone() - one) };
     let place = |at: &Expr| -> Result<Expr> {
         // "To the very end" is written as a huge number, either way round.
         match at.as_const() {
@@ -146,8 +154,10 @@ fn part(im: &mut Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) ->
             Some(true) => at.clone(),
             Some(false) => at.clone() + n.clone(),
             None => {
-                return Err(Diagnostic::new(format!("whether the position {at} counts from the end is not known"))
-                    .help("use a constant or a plain size as the slice's start and end"));
+                return Err(Diagnostic::new(format!(
+                    "whether the position {at} counts from the end is not known"
+                ))
+                .help("use a constant or a plain size as the slice's start and end"));
             }
         };
         Ok(facts::max(&facts::min(&at, &highest, symbols), &lowest, symbols))

@@ -9,7 +9,8 @@ use melior::ir::attribute::{StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::r#type::FunctionType;
 use melior::ir::{
-    Attribute, AttributeLike, Block, BlockLike, BlockRef, Location, Module, Region, RegionLike, Type, Value, ValueLike,
+    Attribute, AttributeLike, Block, BlockLike, BlockRef, Location, Module, Region, RegionLike, Type, Value,
+    ValueLike,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -145,7 +146,8 @@ impl<'c, 'a> GraphWriter<'c, 'a> {
     }
 
     fn parse(&self, text: &str) -> Result<Attribute<'c>> {
-        Attribute::parse(self.context, text).ok_or_else(|| Diagnostic::new(format!("cannot write the attribute {text}")))
+        Attribute::parse(self.context, text)
+            .ok_or_else(|| Diagnostic::new(format!("cannot write the attribute {text}")))
     }
 }
 
@@ -171,7 +173,10 @@ impl Emit for GraphWriter<'_, '_> {
         let function = module.op("func.func", &[], &[], &attributes, vec![region]);
         // SAFETY: the op has the region and block that it was just built with, and the module keeps it.
         let block: BlockRef<'_, '_> = unsafe {
-            BlockRef::from_raw(mlir_sys::mlirRegionGetFirstBlock(mlir_sys::mlirOperationGetRegion(function.to_raw(), 0)))
+            BlockRef::from_raw(mlir_sys::mlirRegionGetFirstBlock(mlir_sys::mlirOperationGetRegion(
+                function.to_raw(),
+                0,
+            )))
         };
         self.open = Some((function, block));
         let mut out = Vec::new();
@@ -204,7 +209,8 @@ impl Emit for GraphWriter<'_, '_> {
                 emit::Attr::Ints(v) => Attr::Ints(v.clone()),
                 emit::Attr::Float(x) => Attr::Float(*x),
                 emit::Attr::Keyword(k) => Attr::Enum(
-                    case(name, k).ok_or_else(|| Diagnostic::new(format!("graph.{name} has no {key} '{k}'")))?,
+                    case(name, k)
+                        .ok_or_else(|| Diagnostic::new(format!("graph.{name} has no {key} '{k}'")))?,
                 ),
                 emit::Attr::Dims(v) => Attr::Dims(v.iter().map(|e| self.sizes.affine(e)).collect()),
             };
@@ -216,12 +222,16 @@ impl Emit for GraphWriter<'_, '_> {
             .builder(at)?
             .graph_as(name, &operands, &converted, std::slice::from_ref(&stated))
             .map_err(|v| Diagnostic::new(format!("graph.{name}: {} ({})", v.message, v.constraint)))?;
-        let [value] = inferred[..] else { return Err(Diagnostic::new(format!("graph.{name} has several results"))) };
+        let [value] = inferred[..] else {
+            return Err(Diagnostic::new(format!("graph.{name} has several results")));
+        };
         let found = TensorType::from_mlir(value.r#type()).map_err(Diagnostic::new)?;
         if found != stated {
             // The two inferences disagree: a bug, better met here than in a kernel.
-            return Err(Diagnostic::new(format!("graph.{name} gives {found}, the importer expected {stated}"))
-                .help("please report this model's node"));
+            return Err(Diagnostic::new(format!(
+                "graph.{name} gives {found}, the importer expected {stated}"
+            ))
+            .help("please report this model's node"));
         }
         Ok(self.push(value))
     }
@@ -247,13 +257,18 @@ impl Emit for GraphWriter<'_, '_> {
             // SAFETY: the function lives in the module; the name is copied.
             unsafe {
                 let name = melior::StringRef::new(name);
-                mlir_sys::mlirOperationSetAttributeByName(function.to_raw(), name.to_raw(), attribute.to_raw());
+                mlir_sys::mlirOperationSetAttributeByName(
+                    function.to_raw(),
+                    name.to_raw(),
+                    attribute.to_raw(),
+                );
             }
         }
         if !function.verify() {
-            return Err(Diagnostic::new("the imported function does not verify").help("please report this model"));
+            return Err(
+                Diagnostic::new("the imported function does not verify").help("please report this model")
+            );
         }
         Ok(())
     }
 }
-

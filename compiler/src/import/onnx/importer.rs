@@ -2,7 +2,6 @@
 
 use super::diagnostic::{Diagnostic, REFERENCE_PAGE, Result, fail};
 use super::emit::{Emit, Value};
-use strata_dialects::TensorType;
 use super::model::Model;
 use super::node::Node;
 use super::proto::{GraphProto, TensorProto, ValueInfoProto};
@@ -11,6 +10,7 @@ use super::{table, tensor};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use strata_dialects::TensorType;
 use strata_runtime::sym::{Expr, Symbol};
 
 /// Integer tensors up to this size are followed element by element, in the hope that they describe a shape.
@@ -97,7 +97,10 @@ impl<'a> Importer<'a> {
         }
         let mut arguments = Vec::new();
         for input in graph.input.iter().filter(|i| !stored.contains(i.name())) {
-            let ty = self.input_type(input).and_then(|ty| self.check_size(&ty).map(|()| ty)).map_err(|d| d.at(format!("graph input '{}'", input.name())))?;
+            let ty = self
+                .input_type(input)
+                .and_then(|ty| self.check_size(&ty).map(|()| ty))
+                .map_err(|d| d.at(format!("graph input '{}'", input.name())))?;
             arguments.push((input.name().to_owned(), ty));
         }
         let name = if graph.name().is_empty() { "main" } else { graph.name() };
@@ -135,7 +138,8 @@ impl<'a> Importer<'a> {
         let domain = node.proto.domain();
         if !(domain.is_empty() || domain == "ai.onnx") {
             let local = self.model.functions.iter().any(|(d, n)| d == domain && n == node.op());
-            let reason = format!("operator '{}' of the domain '{domain}' is not a standard ONNX operator", node.op());
+            let reason =
+                format!("operator '{}' of the domain '{domain}' is not a standard ONNX operator", node.op());
             return Err(Diagnostic::new(reason).help(if local {
                 "the model defines it as a function: inline it with `onnx.inliner.inline_local_functions`".to_owned()
             } else {
@@ -247,7 +251,8 @@ impl<'a> Importer<'a> {
 
     /// The declared type of an output is a promise of the exporter; a broken one means that something was misread.
     fn check_output(&self, output: &ValueInfoProto, operand: &Operand) -> Result<()> {
-        let Some(type_proto::Value::TensorType(t)) = output.r#type.as_ref().and_then(|t| t.value.as_ref()) else {
+        let Some(type_proto::Value::TensorType(t)) = output.r#type.as_ref().and_then(|t| t.value.as_ref())
+        else {
             return Ok(());
         };
         if t.elem_type() != 0 && tensor::dtype(t.elem_type())? != operand.ty.dtype {

@@ -69,7 +69,23 @@ pub fn layer(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let attributes = [("dims", Attr::Int(inner.len() as i64)), ("epsilon", Attr::Float(epsilon))];
     im.same_dtype(&x, &scale)?;
     im.same_dtype(&x, &bias)?;
-    Ok(vec![im.op("layer_norm", &[&x, &scale, &bias], &attributes, x.ty.clone())?])
+    let mut results = vec![im.op("layer_norm", &[&x, &scale, &bias], &attributes, x.ty.clone())?];
+    if node.has_output(1) || node.has_output(2) {
+        // Exporters name these for training; where nothing reads them, they are dead code.
+        let axes: Vec<usize> = (first..x.rank()).collect();
+        let mean = im.mean(&x, &axes)?;
+        let mean = im.keep_dims(&mean, &axes, x.shape())?;
+        let centred = im.spread_binary("sub", &x, &mean)?;
+        let square = im.binary("mul", &centred, &centred)?;
+        let variance = im.mean(&square, &axes)?;
+        let variance = im.keep_dims(&variance, &axes, x.shape())?;
+        let shifted = im.binary_scalar("add", &variance, epsilon)?;
+        let inverse = im.unary("rsqrt", &shifted)?;
+        for statistic in [mean, inverse] {
+            results.push(im.cast(&statistic, DType::F32)?);
+        }
+    }
+    Ok(results)
 }
 
 /// Softmax and LogSoftmax. Before opset 13 they took all dimensions from `axis` on as one.

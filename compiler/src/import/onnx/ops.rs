@@ -2,10 +2,10 @@
 
 use super::diagnostic::{Diagnostic, Result, fail};
 use super::emit::{Attr, ShapeText, Value};
-use strata_dialects::TensorType;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::tensor::Tensor;
+use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
@@ -258,7 +258,13 @@ impl Importer<'_> {
     }
 
     /// Elements `start, start + stride, …` before `limit` of each dimension.
-    pub fn slice(&mut self, x: &Operand, starts: &[Expr], limits: &[Expr], strides: &[i64]) -> Result<Operand> {
+    pub fn slice(
+        &mut self,
+        x: &Operand,
+        starts: &[Expr],
+        limits: &[Expr],
+        strides: &[i64],
+    ) -> Result<Operand> {
         let shape: Vec<Expr> = (0..x.rank())
             .map(|d| (limits[d].clone() - starts[d].clone()).ceil_div(&strides[d].into()))
             .collect();

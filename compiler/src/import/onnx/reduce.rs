@@ -31,7 +31,8 @@ impl Importer<'_> {
 
     /// Puts the reduced dimensions back with size 1.
     pub fn keep_dims(&mut self, x: &Operand, axes: &[usize], shape: &[Expr]) -> Result<Operand> {
-        let kept = shape.iter().enumerate().map(|(d, n)| if axes.contains(&d) { 1.into() } else { n.clone() });
+        let kept =
+            shape.iter().enumerate().map(|(d, n)| if axes.contains(&d) { 1.into() } else { n.clone() });
         self.reshape(x, kept.collect())
     }
 

@@ -10,7 +10,12 @@ const F: DataType = DataType::Float;
 fn one(op: &str, inputs: &[&str], attributes: Vec<crate::import::onnx::proto::AttributeProto>) -> ModelProto {
     let x = value("x", F, &[D::S("batch"), D::N(3), D::N(8), D::N(8)]);
     let y = value("y", F, &[D::S("n"), D::N(3)]);
-    model(graph(vec![x, y], vec![stored("two", &[1], &[2])], vec![node(op, inputs, &["out"], attributes)], &["out"]))
+    model(graph(
+        vec![x, y],
+        vec![stored("two", &[1], &[2])],
+        vec![node(op, inputs, &["out"], attributes)],
+        &["out"],
+    ))
 }
 
 fn reason(proto: &ModelProto) -> String {
@@ -19,7 +24,8 @@ fn reason(proto: &ModelProto) -> String {
 
 #[test]
 fn headers() {
-    let text = |bytes: &[u8]| Model::parse(bytes.to_vec().into(), None).expect_err("a diagnostic").to_string();
+    let text =
+        |bytes: &[u8]| Model::parse(bytes.to_vec().into(), None).expect_err("a diagnostic").to_string();
     let mut old = one("Relu", &["x"], vec![]);
     old.opset_import[0].version = Some(6);
     let mut new = old.clone();
@@ -79,7 +85,8 @@ fn stored_tensors() {
         tensor::read(t, folder).map(|t| format!("{t:?}")).unwrap_or_else(|d| d.to_string())
     };
     let external = |location: &str, more: &[(&str, &str)]| {
-        let entry = |k: &str, v: &str| StringStringEntryProto { key: Some(k.to_owned()), value: Some(v.to_owned()) };
+        let entry =
+            |k: &str, v: &str| StringStringEntryProto { key: Some(k.to_owned()), value: Some(v.to_owned()) };
         let mut external_data = vec![entry("location", location)];
         external_data.extend(more.iter().map(|(k, v)| entry(k, v)));
         TensorProto {

@@ -38,7 +38,12 @@ fn type_of(t: &RefTensor) -> TensorType {
 }
 
 impl Emit for Evaluate<'_> {
-    fn begin(&mut self, _: &str, symbols: &[Symbol], arguments: &[(String, TensorType)]) -> Result<Vec<Value>> {
+    fn begin(
+        &mut self,
+        _: &str,
+        symbols: &[Symbol],
+        arguments: &[(String, TensorType)],
+    ) -> Result<Vec<Value>> {
         self.bindings = vec![1; symbols.len()];
         let mut out = Vec::new();
         for (name, ty) in arguments {
@@ -78,7 +83,9 @@ impl Emit for Evaluate<'_> {
                 Attr::Int(i) => A::Int(*i),
                 Attr::Ints(v) => A::Ints(v.clone()),
                 Attr::Float(x) => A::Float(*x),
-                Attr::Keyword(k) => A::Enum(super::super::graph::case(name, k).expect("a case of the enumeration")),
+                Attr::Keyword(k) => {
+                    A::Enum(super::super::graph::case(name, k).expect("a case of the enumeration"))
+                }
                 Attr::Dims(v) => A::Dims(v.iter().map(|e| self.bind(e)).collect::<Result<_>>()?),
             };
             attrs.push(((*key).to_owned(), a));
@@ -86,8 +93,14 @@ impl Emit for Evaluate<'_> {
         attrs.sort_by(|a, b| a.0.cmp(&b.0));
         let spec = ops::lookup(&format!("graph.{name}")).expect("an op of the dialect");
         let stated = self.ty(result)?;
-        let mut view = OpView { spec, operands: operands.iter().map(type_of).collect(), results: vec![stated.clone()], attrs };
-        view.results = (spec.infer)(&view).map_err(|v| Diagnostic::new(format!("{at}: {name}: {}", v.message)))?;
+        let mut view = OpView {
+            spec,
+            operands: operands.iter().map(type_of).collect(),
+            results: vec![stated.clone()],
+            attrs,
+        };
+        view.results =
+            (spec.infer)(&view).map_err(|v| Diagnostic::new(format!("{at}: {name}: {}", v.message)))?;
         if view.results != [stated.clone()] {
             return Err(Diagnostic::new(format!("{at}: {name} gives {:?}, expected {stated}", view.results)));
         }

@@ -95,8 +95,18 @@ fn damage_model(model: &mut ModelProto, r: &mut Random) {
         }
         6 | 7 => {
             const OPS: [&str; 12] = [
-                "Slice", "Gather", "Tile", "Expand", "ConvTranspose", "Pad", "Split", "Flatten", "Trilu", "Range",
-                "AveragePool", "ArgMax",
+                "Slice",
+                "Gather",
+                "Tile",
+                "Expand",
+                "ConvTranspose",
+                "Pad",
+                "Split",
+                "Flatten",
+                "Trilu",
+                "Range",
+                "AveragePool",
+                "ArgMax",
             ];
             let n = r.below(nodes);
             graph.node[n].op_type = Some(OPS[r.below(OPS.len())].to_owned());
@@ -119,7 +129,9 @@ fn damage_model(model: &mut ModelProto, r: &mut Random) {
         }
         _ => {
             use crate::import::onnx::proto::tensor_shape_proto::dimension::Value;
-            if let Some(type_proto::Value::TensorType(t)) = graph.input[0].r#type.as_mut().and_then(|t| t.value.as_mut()) {
+            if let Some(type_proto::Value::TensorType(t)) =
+                graph.input[0].r#type.as_mut().and_then(|t| t.value.as_mut())
+            {
                 if let Some(dim) = t.shape.as_mut().and_then(|s| s.dim.last_mut()) {
                     dim.value = Some(Value::DimValue(r.odd_number()));
                 }

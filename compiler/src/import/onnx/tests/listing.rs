@@ -22,7 +22,12 @@ impl Listing {
 }
 
 impl Emit for Listing {
-    fn begin(&mut self, name: &str, symbols: &[Symbol], arguments: &[(String, TensorType)]) -> Result<Vec<Value>> {
+    fn begin(
+        &mut self,
+        name: &str,
+        symbols: &[Symbol],
+        arguments: &[(String, TensorType)],
+    ) -> Result<Vec<Value>> {
         let symbols: Vec<&str> = symbols.iter().map(|s| s.name.as_str()).collect();
         let _ = writeln!(self.text, "{name} {symbols:?}");
         let mut out = Vec::new();
@@ -64,8 +69,8 @@ impl Emit for Listing {
     }
 
     fn finish(&mut self, symbols: &[Symbol], results: &[(String, Value)]) -> Result<()> {
-        for s in symbols.iter().filter(|s| s.min > 0) {
-            let _ = writeln!(self.text, "{} >= {}", s.name, s.min);
+        for s in symbols.iter().filter(|s| s.min > 0 || s.max < i64::MAX) {
+            let _ = writeln!(self.text, "{} from {} to {}", s.name, s.min, s.max);
         }
         for (name, v) in results {
             let _ = writeln!(self.text, "return %{} as '{name}'", v.0);

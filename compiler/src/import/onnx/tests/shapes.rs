@@ -30,7 +30,8 @@ fn a_reshape_through_a_shape_chain_keeps_its_symbols() {
 fn expand_with_placeholders_is_decided_when_importing() {
     let x = value("x", F, &[D::S("batch"), D::N(1), D::N(4)]);
     let like = value("like", F, &[D::S("n")]);
-    let initializers = vec![stored("minus", &[], &[-1]), stored("three", &[1], &[3]), stored("ones", &[1], &[1])];
+    let initializers =
+        vec![stored("minus", &[], &[-1]), stored("three", &[1], &[3]), stored("ones", &[1], &[1])];
     let nodes = vec![
         node("Shape", &["like"], &["n"], vec![]),
         node("Concat", &["ones", "n", "ones"], &["want"], vec![int("axis", 0)]),
@@ -42,7 +43,9 @@ fn expand_with_placeholders_is_decided_when_importing() {
         node("Where", &["open", "have", "want"], &["shape"], vec![]),
         node("Expand", &["x", "shape"], &["out"], vec![]),
     ];
-    insta::assert_snapshot!(imported(&model(graph(vec![x, like], initializers, nodes, &["out"]))).expect("known"));
+    insta::assert_snapshot!(
+        imported(&model(graph(vec![x, like], initializers, nodes, &["out"]))).expect("known")
+    );
 }
 
 /// The mask of a decoder: positions up to the sequence's length, sliced from the end.
@@ -86,8 +89,10 @@ fn a_shared_weight_is_one_constant() {
     weight.int64_data.clear();
     weight.data_type = Some(F as i32);
     weight.float_data = vec![1.0, 2.0, 3.0, 4.0];
-    let nodes =
-        vec![node("Gather", &["w", "ids"], &["rows"], vec![]), node("MatMul", &["rows", "w"], &["out"], vec![])];
+    let nodes = vec![
+        node("Gather", &["w", "ids"], &["rows"], vec![]),
+        node("MatMul", &["rows", "w"], &["out"], vec![]),
+    ];
     let text = imported(&model(graph(vec![ids], vec![weight], nodes, &["out"]))).expect("supported");
     assert_eq!(text.matches("= constant").count(), 1, "{text}");
 }
