@@ -1,10 +1,10 @@
 //! Convolution and pooling.
 
 use super::diagnostic::{Result, fail};
-use super::emit::{Attr, TensorType};
+use super::emit::Attr;
 use super::importer::{Importer, Operand};
 use super::node::Node;
-use strata_runtime::DType;
+use strata_dialects::TensorType;
 use strata_runtime::sym::Expr;
 
 /// Amounts in windows beyond this are taken for a damaged file.
@@ -46,7 +46,9 @@ impl Window {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let reach = dilations[d] * (kernel[d] - 1) + 1;
                     let total = match (x.shape()[d + 2].as_const(), strides[d]) {
-                        (Some(size), s) if size < 1 << 40 => ((size + s - 1) / s - 1).max(0) * s + reach - size,
+                        (Some(size), s) if size < 1 << 40 => {
+                            ((size + s - 1) / s - 1).max(0) * s + reach - size
+                        }
                         (None, 1) => reach - 1,
                         _ => fail!("auto_pad '{mode}' of dimension {} of {} is not known", d + 2, x.ty),
                     };
@@ -90,23 +92,22 @@ impl Window {
         Ok(())
     }
 
-    fn attributes(&self, windowed: bool) -> Vec<(&'static str, Attr)> {
-        let padding = self.low.iter().zip(&self.high).flat_map(|(&l, &h)| [l, h]).collect();
-        let mut out = vec![
-            ("strides", Attr::Ints(self.strides.clone())),
-            ("padding", Attr::Ints(padding)),
-            ("dilation", Attr::Ints(self.dilations.clone())),
-        ];
-        if windowed {
-            out.insert(0, ("window", Attr::Ints(self.kernel.clone())));
-        }
-        out
+    /// The lists of the op, with `leading` dimensions before the spatial ones that nothing moves over.
+    fn attributes(&self, leading: usize) -> Vec<(&'static str, Attr)> {
+        let full = |still: i64, list: &[i64]| Attr::Ints([&vec![still; leading][..], list].concat());
+        vec![
+            ("strides", full(1, &self.strides)),
+            ("low", full(0, &self.low)),
+            ("high", full(0, &self.high)),
+            ("dilation", full(1, &self.dilations)),
+        ]
     }
 
     fn reduce(&self, im: &mut Importer<'_>, kind: &'static str, x: &Operand) -> Result<Operand> {
         let shape = [&x.shape()[..2], &self.positions(x)].concat();
-        let mut attributes = self.attributes(true);
-        attributes.insert(0, ("kind", Attr::Keyword(kind)));
+        let mut attributes = self.attributes(2);
+        attributes.push(("window", Attr::Ints([&[1, 1], &self.kernel[..]].concat())));
+        attributes.push(("kind", Attr::Keyword(kind)));
         im.op("reduce_window", &[x], &attributes, TensorType::new(x.ty.dtype, shape))
     }
 }
@@ -126,7 +127,8 @@ pub fn conv(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         fail!("the weight {} does not fit {}", weight.ty, x.ty);
     }
     im.same_dtype(&x, &weight)?;
-    let Some(w) = weight.ty.static_shape() else { fail!("the weight {} has a symbolic size", weight.ty) };
+    let w: Option<Vec<i64>> = weight.shape().iter().map(Expr::as_const).collect();
+    let Some(w) = w else { fail!("the weight {} has a symbolic size", weight.ty) };
     let kernel = w[2..].to_vec();
     if node.ints("kernel_shape")?.is_some_and(|k| k != kernel) {
         fail!("kernel_shape differs from the sizes of the weight {}", weight.ty);
@@ -139,7 +141,7 @@ pub fn conv(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let window = Window::read(node, kernel, &x)?;
     let mut shape = vec![x.shape()[0].clone(), w[0].into()];
     shape.extend(window.positions(&x));
-    let mut attributes = window.attributes(false);
+    let mut attributes = window.attributes(0);
     attributes.push(("groups", Attr::Int(groups)));
     debug_assert_eq!(shape.len(), n + 2);
     let mut out = im.op("convolution", &[&x, &weight], &attributes, TensorType::new(x.ty.dtype, shape))?;
@@ -220,7 +222,6 @@ pub fn global_max_pool(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Ope
     let x = im.input(node, 0)?;
     spatial(&x)?;
     let axes: Vec<usize> = (2..x.rank()).collect();
-    let dtype: DType = x.ty.dtype;
-    let largest = im.reduce("max", &x, &axes, dtype)?;
+    let largest = im.reduce("max", &x, &axes)?;
     Ok(vec![im.keep_dims(&largest, &axes, x.shape())?])
 }

@@ -6,38 +6,10 @@
 use super::diagnostic::Result;
 use super::tensor::Tensor;
 use std::fmt;
-use strata_runtime::DType;
+use strata_dialects::TensorType;
 use strata_runtime::sym::{Expr, Symbol};
 
-/// Element type and sizes of a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TensorType {
-    /// The element type.
-    pub dtype: DType,
-    /// One size per dimension.
-    pub shape: Vec<Expr>,
-}
-
-impl TensorType {
-    /// The type with this element type and shape.
-    pub fn new(dtype: DType, shape: Vec<Expr>) -> Self {
-        Self { dtype, shape }
-    }
-
-    /// The shape as numbers, if it holds no symbol.
-    pub fn static_shape(&self) -> Option<Vec<i64>> {
-        self.shape.iter().map(Expr::as_const).collect()
-    }
-}
-
-/// `f32[s0,1,8,8]`.
-impl fmt::Display for TensorType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.dtype, ShapeText(&self.shape))
-    }
-}
-
-/// `[s0,1,8,8]`.
+/// `[s0, 1, 8, 8]`.
 pub struct ShapeText<'a>(pub &'a [Expr]);
 
 impl fmt::Display for ShapeText<'_> {
@@ -45,7 +17,7 @@ impl fmt::Display for ShapeText<'_> {
         f.write_str("[")?;
         for (i, d) in self.0.iter().enumerate() {
             if i > 0 {
-                f.write_str(",")?;
+                f.write_str(", ")?;
             }
             write!(f, "{d}")?;
         }
@@ -66,7 +38,7 @@ pub enum Attr {
     Ints(Vec<i64>),
     /// A float.
     Float(f64),
-    /// A keyword, such as a comparison's direction.
+    /// A case of an enumeration, such as a comparison's direction.
     Keyword(&'static str),
     /// Sizes or positions that may hold symbols.
     Dims(Vec<Expr>),
@@ -87,7 +59,12 @@ impl fmt::Display for Attr {
 /// The function under construction. Every op of the importer has one result.
 pub trait Emit {
     /// Begins the function: its symbols and its arguments. Called once, first.
-    fn begin(&mut self, name: &str, symbols: &[Symbol], arguments: &[(String, TensorType)]) -> Result<Vec<Value>>;
+    fn begin(
+        &mut self,
+        name: &str,
+        symbols: &[Symbol],
+        arguments: &[(String, TensorType)],
+    ) -> Result<Vec<Value>>;
 
     /// Adds a constant.
     fn constant(&mut self, tensor: &Tensor, at: &str) -> Result<Value>;
@@ -102,6 +79,6 @@ pub trait Emit {
         at: &str,
     ) -> Result<Value>;
 
-    /// Ends the function with its named results.
-    fn finish(&mut self, results: &[(String, Value)]) -> Result<()>;
+    /// Ends the function with its named results. `symbols` are those of [`Self::begin`], with what the ops demand of them.
+    fn finish(&mut self, symbols: &[Symbol], results: &[(String, Value)]) -> Result<()>;
 }

@@ -1,25 +1,26 @@
 //! Operators that pick parts of a tensor.
 
 use super::diagnostic::{Diagnostic, Result, fail};
-use super::emit::{Attr, TensorType};
+use super::emit::Attr;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;
 use super::norm::axis;
 use super::table::not_known;
 use super::tensor::MAX_RANK;
+use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 impl Importer<'_> {
-    /// The dimension `d` of `x` replaced by the dimensions of `indices`, which count from 0.
+    /// The dimension `d` of `x` replaced by the dimensions of `indices`; negative ones count from the end.
     fn gather(&mut self, x: &Operand, indices: &Operand, d: usize) -> Result<Operand> {
         let shape = [&x.shape()[..d], indices.shape(), &x.shape()[d + 1..]].concat();
         if shape.len() > MAX_RANK {
             fail!("the result would have rank {} (at most {MAX_RANK} is accepted)", shape.len());
         }
         let ty = TensorType::new(x.ty.dtype, shape);
-        self.op("gather", &[x, indices], &[("axis", Attr::Int(d as i64))], ty)
+        self.op("gather", &[x, indices], &[("dim", Attr::Int(d as i64))], ty)
     }
 }
 
@@ -35,11 +36,6 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     }
     let size = x.shape()[d].clone();
     let Some(numbers) = indices.numbers() else {
-        let n = im.size(&size, indices.ty.dtype)?;
-        let zero = im.splat_like(&indices, 0.0)?;
-        let negative = im.compare("lt", &indices, &zero)?;
-        let wrapped = im.spread_binary("add", &indices, &n)?;
-        let indices = im.select(&negative, &wrapped, &indices)?;
         return Ok(vec![im.gather(&x, &indices, d)?]);
     };
     for &i in &numbers {
@@ -55,13 +51,6 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         let mut shape = x.shape().to_vec();
         shape.remove(d);
         return Ok(vec![im.reshape(&part, shape)?]);
-    }
-    if numbers.iter().any(|&i| i < 0) {
-        let sizes: Vec<usize> = indices.ty.static_shape().unwrap_or_default().iter().map(|&n| n as usize).collect();
-        let moved =
-            numbers.iter().map(|&i| if i < 0 { size.clone() + i.into() } else { i.into() }).collect::<Vec<_>>();
-        let indices = Operand::known(indices.ty.dtype, &sizes, moved);
-        return Ok(vec![im.gather(&x, &indices, d)?]);
     }
     Ok(vec![im.gather(&x, &indices, d)?])
 }
@@ -111,7 +100,8 @@ pub fn slice(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
             }
         }
     }
-    let (mut from, mut to, mut strides) = (vec![Expr::from(0); x.rank()], x.shape().to_vec(), vec![1; x.rank()]);
+    let (mut from, mut to, mut strides) =
+        (vec![Expr::from(0); x.rank()], x.shape().to_vec(), vec![1; x.rank()]);
     let mut backwards = Vec::new();
     for (d, part) in parts.into_iter().enumerate() {
         match part {
@@ -133,14 +123,26 @@ pub fn slice(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
 }
 
 /// The positions that start, end and step mean in a dimension of size `n`, by Python's rule.
-fn part(im: &Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) -> Result<Part> {
+fn part(im: &mut Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) -> Result<Part> {
     const LIMIT: i64 = 1 << 31;
     if step == 0 || step.unsigned_abs() > LIMIT as u64 {
         fail!("the step {step} is 0 or absurdly large");
     }
+    // The last element exists only where there is one; without this, "the last" would need a case for empty tensors.
+    if let (Some(-1), Some(s)) = (start.as_const(), n.as_sym()) {
+        let min = &mut im.symbols[s.0 as usize].min;
+        *min = (*min).max(1);
+    }
+    // Decoders cut tables of a fixed length (masks, positions) to the sequence's: a longer sequence would not fit
+    // whatever the cut table is combined with, so that clamping, which would make the size a minimum, is never meant.
+    if let (Some(size), Some(s), true) = (n.as_const(), end.as_sym(), step > 0) {
+        let max = &mut im.symbols[s.0 as usize].max;
+        *max = (*max).min(size);
+    }
     let symbols = &im.symbols;
     let (zero, one) = (Expr::from(0), Expr::from(1));
-    let (lowest, highest) = if step > 0 { (zero.clone(), n.clone()) } else { (Expr::from(-1), n.clone() - one) };
+    let (lowest, highest) =
+        if step > 0 { (zero.clone(), n.clone()) } else { (Expr::from(-1), n.clone() - one) };
     let place = |at: &Expr| -> Result<Expr> {
         // "To the very end" is written as a huge number, either way round.
         match at.as_const() {
@@ -152,8 +154,10 @@ fn part(im: &Importer<'_>, n: &Expr, start: &Expr, end: &Expr, step: i64) -> Res
             Some(true) => at.clone(),
             Some(false) => at.clone() + n.clone(),
             None => {
-                return Err(Diagnostic::new(format!("whether the position {at} counts from the end is not known"))
-                    .help("use a constant or a plain size as the slice's start and end"));
+                return Err(Diagnostic::new(format!(
+                    "whether the position {at} counts from the end is not known"
+                ))
+                .help("use a constant or a plain size as the slice's start and end"));
             }
         };
         Ok(facts::max(&facts::min(&at, &highest, symbols), &lowest, symbols))

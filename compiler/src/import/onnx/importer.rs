@@ -1,7 +1,7 @@
 //! The walk over the graph: inputs and symbols, initializers, nodes in order, outputs.
 
 use super::diagnostic::{Diagnostic, REFERENCE_PAGE, Result, fail};
-use super::emit::{Emit, TensorType, Value};
+use super::emit::{Emit, Value};
 use super::model::Model;
 use super::node::Node;
 use super::proto::{GraphProto, TensorProto, ValueInfoProto};
@@ -10,6 +10,7 @@ use super::{table, tensor};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use strata_dialects::TensorType;
 use strata_runtime::sym::{Expr, Symbol};
 
 /// Integer tensors up to this size are followed element by element, in the hope that they describe a shape.
@@ -36,7 +37,7 @@ impl Operand {
 
     /// A tensor stored in the model; written into the function where it is first used.
     pub fn stored(tensor: tensor::Tensor) -> Self {
-        let ty = TensorType::new(tensor.dtype, tensor.shape.iter().map(|&d| d.into()).collect());
+        let ty = TensorType::new(tensor.dtype, tensor.shape.iter().copied());
         let known = if tensor.len() <= MAX_KNOWN { tensor.to_i64() } else { None };
         let known = known.map(|v| v.into_iter().map(Expr::from).collect());
         Self { ty, value: Rc::default(), data: Some(Rc::new(tensor)), known }
@@ -45,7 +46,7 @@ impl Operand {
     /// An integer tensor whose elements are known expressions.
     pub fn known(dtype: strata_runtime::DType, shape: &[usize], elements: Vec<Expr>) -> Self {
         debug_assert_eq!(shape.iter().product::<usize>(), elements.len());
-        let ty = TensorType::new(dtype, shape.iter().map(|&d| d.into()).collect());
+        let ty = TensorType::new(dtype, shape.iter().copied());
         Self { ty, value: Rc::default(), data: None, known: Some(elements.into()) }
     }
 
@@ -96,7 +97,10 @@ impl<'a> Importer<'a> {
         }
         let mut arguments = Vec::new();
         for input in graph.input.iter().filter(|i| !stored.contains(i.name())) {
-            let ty = self.input_type(input).and_then(|ty| self.check_size(&ty).map(|()| ty)).map_err(|d| d.at(format!("graph input '{}'", input.name())))?;
+            let ty = self
+                .input_type(input)
+                .and_then(|ty| self.check_size(&ty).map(|()| ty))
+                .map_err(|d| d.at(format!("graph input '{}'", input.name())))?;
             arguments.push((input.name().to_owned(), ty));
         }
         let name = if graph.name().is_empty() { "main" } else { graph.name() };
@@ -134,7 +138,8 @@ impl<'a> Importer<'a> {
         let domain = node.proto.domain();
         if !(domain.is_empty() || domain == "ai.onnx") {
             let local = self.model.functions.iter().any(|(d, n)| d == domain && n == node.op());
-            let reason = format!("operator '{}' of the domain '{domain}' is not a standard ONNX operator", node.op());
+            let reason =
+                format!("operator '{}' of the domain '{domain}' is not a standard ONNX operator", node.op());
             return Err(Diagnostic::new(reason).help(if local {
                 "the model defines it as a function: inline it with `onnx.inliner.inline_local_functions`".to_owned()
             } else {
@@ -241,12 +246,13 @@ impl<'a> Importer<'a> {
             self.check_output(output, &operand).map_err(|d| d.at(place))?;
             results.push((output.name().to_owned(), value));
         }
-        self.emit.finish(&results)
+        self.emit.finish(&self.symbols, &results)
     }
 
     /// The declared type of an output is a promise of the exporter; a broken one means that something was misread.
     fn check_output(&self, output: &ValueInfoProto, operand: &Operand) -> Result<()> {
-        let Some(type_proto::Value::TensorType(t)) = output.r#type.as_ref().and_then(|t| t.value.as_ref()) else {
+        let Some(type_proto::Value::TensorType(t)) = output.r#type.as_ref().and_then(|t| t.value.as_ref())
+        else {
             return Ok(());
         };
         if t.elem_type() != 0 && tensor::dtype(t.elem_type())? != operand.ty.dtype {

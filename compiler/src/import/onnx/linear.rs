@@ -1,10 +1,11 @@
 //! Matrix products.
 
 use super::diagnostic::{Result, fail};
-use super::emit::{Attr, TensorType};
+use super::emit::Attr;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;
+use strata_dialects::TensorType;
 
 impl Importer<'_> {
     /// A product of tensors: batch dimensions first, then the free ones of the left, then of the right.

@@ -8,6 +8,7 @@ pub mod diagnostic;
 pub mod emit;
 mod facts;
 mod gather;
+mod graph;
 pub mod importer;
 mod linear;
 pub mod model;
@@ -29,5 +30,6 @@ mod proto {
 }
 
 pub use diagnostic::Diagnostic;
+pub use graph::to_module;
 pub use importer::import;
 pub use model::Model;

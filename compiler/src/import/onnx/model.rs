@@ -31,7 +31,9 @@ impl Model {
     pub fn open(path: &Path) -> Result<Self> {
         let place = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|e| {
-            Diagnostic::new(format!("cannot read the model: {e}")).help("give the path of an .onnx file").at(&place)
+            Diagnostic::new(format!("cannot read the model: {e}"))
+                .help("give the path of an .onnx file")
+                .at(&place)
         })?;
         let folder = path.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p });
         Self::parse(bytes.into(), folder).map_err(|d| d.at(place))
@@ -60,12 +62,9 @@ impl Model {
             .help("if this is an ONNX model at all, export it again with a current exporter"));
         }
         let default = |domain: &str| domain.is_empty() || domain == "ai.onnx";
-        let opset = proto
-            .opset_import
-            .iter()
-            .find(|o| default(o.domain()))
-            .map(|o| o.version())
-            .ok_or_else(|| Diagnostic::new("the model does not say which version of the ONNX operators it uses"))?;
+        let opset = proto.opset_import.iter().find(|o| default(o.domain())).map(|o| o.version()).ok_or_else(
+            || Diagnostic::new("the model does not say which version of the ONNX operators it uses"),
+        )?;
         if !OPSETS.contains(&opset) {
             return Err(Diagnostic::new(format!(
                 "operator set version {opset}; {} to {} are understood",
@@ -74,7 +73,8 @@ impl Model {
             ))
             .help("convert it: `onnx.version_converter.convert_version(model, 18)`, or export it with opset_version=18"));
         }
-        let functions = proto.functions.iter().map(|f| (f.domain().to_owned(), f.name().to_owned())).collect();
+        let functions =
+            proto.functions.iter().map(|f| (f.domain().to_owned(), f.name().to_owned())).collect();
         let producer = format!("{} {}", proto.producer_name(), proto.producer_version()).trim().to_owned();
         let graph = proto.graph.ok_or_else(|| Diagnostic::new("the model holds no graph"))?;
         Ok(Self { graph, opset, producer, folder: folder.map(Path::to_owned), functions })

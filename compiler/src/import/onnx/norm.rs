@@ -66,10 +66,26 @@ pub fn layer(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         None => im.splat_like(&scale, 0.0)?,
     };
     let epsilon = node.float_or("epsilon", 1e-5)?;
-    let attributes = [("axis", Attr::Int(first as i64)), ("epsilon", Attr::Float(epsilon))];
+    let attributes = [("dims", Attr::Int(inner.len() as i64)), ("epsilon", Attr::Float(epsilon))];
     im.same_dtype(&x, &scale)?;
     im.same_dtype(&x, &bias)?;
-    Ok(vec![im.op("layer_norm", &[&x, &scale, &bias], &attributes, x.ty.clone())?])
+    let mut results = vec![im.op("layer_norm", &[&x, &scale, &bias], &attributes, x.ty.clone())?];
+    if node.has_output(1) || node.has_output(2) {
+        // Exporters name these for training; where nothing reads them, they are dead code.
+        let axes: Vec<usize> = (first..x.rank()).collect();
+        let mean = im.mean(&x, &axes)?;
+        let mean = im.keep_dims(&mean, &axes, x.shape())?;
+        let centred = im.spread_binary("sub", &x, &mean)?;
+        let square = im.binary("mul", &centred, &centred)?;
+        let variance = im.mean(&square, &axes)?;
+        let variance = im.keep_dims(&variance, &axes, x.shape())?;
+        let shifted = im.binary_scalar("add", &variance, epsilon)?;
+        let inverse = im.unary("rsqrt", &shifted)?;
+        for statistic in [mean, inverse] {
+            results.push(im.cast(&statistic, DType::F32)?);
+        }
+    }
+    Ok(results)
 }
 
 /// Softmax and LogSoftmax. Before opset 13 they took all dimensions from `axis` on as one.
@@ -95,14 +111,14 @@ pub fn softmax(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
 
 fn along(im: &mut Importer<'_>, node: &Node<'_>, x: &Operand, d: usize) -> Result<Operand> {
     if node.op() == "Softmax" {
-        return im.op("softmax", &[x], &[("axis", Attr::Int(d as i64))], x.ty.clone());
+        return im.op("softmax", &[x], &[("dim", Attr::Int(d as i64))], x.ty.clone());
     }
     let dims: Vec<i64> = (0..x.rank() as i64).filter(|&i| i != d as i64).collect();
-    let largest = im.reduce("max", x, &[d], x.ty.dtype)?;
+    let largest = im.reduce("max", x, &[d])?;
     let largest = im.broadcast(&largest, &dims, x.ty.shape.clone())?;
     let shifted = im.binary("sub", x, &largest)?;
     let powers = im.unary("exp", &shifted)?;
-    let sum = im.reduce("sum", &powers, &[d], x.ty.dtype)?;
+    let sum = im.reduce("sum", &powers, &[d])?;
     let log = im.unary("log", &sum)?;
     let log = im.broadcast(&log, &dims, x.ty.shape.clone())?;
     im.binary("sub", &shifted, &log)

@@ -1,12 +1,13 @@
 //! One function per graph op that the translations write: it states the op's result type.
 
 use super::diagnostic::{Diagnostic, Result, fail};
-use super::emit::{Attr, ShapeText, TensorType, Value};
+use super::emit::{Attr, ShapeText, Value};
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::tensor::Tensor;
+use strata_dialects::TensorType;
 use strata_runtime::DType;
-use strata_runtime::sym::{Atom, Expr};
+use strata_runtime::sym::Expr;
 
 /// Tensors with more elements than this do not exist.
 const MAX_ELEMENTS: i64 = 1 << 48;
@@ -20,11 +21,17 @@ impl Importer<'_> {
         let value = if let Some(data) = &x.data {
             self.emit.constant(data, &self.at)?
         } else if let Some(numbers) = x.numbers() {
-            let shape = x.ty.static_shape().unwrap_or_default();
+            let shape = x.ty.static_shape().unwrap_or_default().into_iter().map(|d| d as i64).collect();
             self.emit.constant(&Tensor::from_i64(x.ty.dtype, shape, &numbers), &self.at)?
         } else {
             let known = x.known.clone().unwrap_or_default();
             let parts = known.iter().map(|e| self.size(e, x.ty.dtype)).collect::<Result<Vec<_>>>()?;
+            if let [only] = &parts[..] {
+                let value = self.reshape(only, x.ty.shape.clone())?;
+                let value = self.value(&value)?;
+                x.value.set(Some(value));
+                return Ok(value);
+            }
             let rows = parts.iter().map(|p| self.reshape(p, vec![1.into()])).collect::<Result<Vec<_>>>()?;
             let joined = self.concat(&rows, 0)?;
             let joined = self.reshape(&joined, x.ty.shape.clone())?;
@@ -83,31 +90,17 @@ impl Importer<'_> {
         self.broadcast(&scalar, &[], shape)
     }
 
-    /// A size as a scalar: a number, or the count of ones in a tensor of that size.
+    /// A size as an integer scalar.
     pub fn size(&mut self, e: &Expr, dtype: DType) -> Result<Operand> {
         if let Some(n) = e.as_const() {
             return Ok(Operand::stored(Tensor::from_i64(dtype, Vec::new(), &[n])));
         }
-        if let Some(s) = e.as_sym() {
-            let ones = self.splat(dtype, vec![s.into()], 1.0)?;
-            return self.reduce("sum", &ones, &[0], dtype);
+        if !matches!(dtype, DType::I64 | DType::I32) {
+            let wide = self.size(e, DType::I64)?;
+            return self.cast(&wide, dtype);
         }
-        let mut sum: Option<Operand> = None;
-        for (atoms, c) in e.terms() {
-            let mut product = Operand::stored(Tensor::from_i64(dtype, Vec::new(), &[c]));
-            for a in atoms {
-                let Atom::Sym(s) = a else {
-                    fail!("the size {e} is used as data, and only sums of products of symbols can be");
-                };
-                let factor = self.size(&(*s).into(), dtype)?;
-                product = self.binary("mul", &product, &factor)?;
-            }
-            sum = Some(match sum {
-                None => product,
-                Some(rest) => self.binary("add", &rest, &product)?,
-            });
-        }
-        sum.ok_or_else(|| Diagnostic::new("an empty sum"))
+        let no_sizes: [Expr; 0] = [];
+        self.op("dim", &[], &[("expr", Attr::Dims(vec![e.clone()]))], TensorType::new(dtype, no_sizes))
     }
 
     /// An elementwise op of one operand.
@@ -156,7 +149,7 @@ impl Importer<'_> {
 
     /// 0, 1, 2, … along `axis`.
     pub fn iota(&mut self, dtype: DType, shape: Vec<Expr>, axis: usize) -> Result<Operand> {
-        self.op("iota", &[], &[("axis", Attr::Int(axis as i64))], TensorType::new(dtype, shape))
+        self.op("iota", &[], &[("dim", Attr::Int(axis as i64))], TensorType::new(dtype, shape))
     }
 
     /// `x`'s dimension `i` becomes dimension `dims[i]` of the result; sizes of 1 are repeated.
@@ -164,8 +157,7 @@ impl Importer<'_> {
         if x.shape() == shape && dims.iter().copied().eq(0..x.rank() as i64) {
             return Ok(x.clone());
         }
-        let attributes = [("dims", Attr::Ints(dims.to_vec())), ("shape", Attr::Dims(shape.clone()))];
-        self.op("broadcast", &[x], &attributes, TensorType::new(x.ty.dtype, shape))
+        self.op("broadcast", &[x], &[("dims", Attr::Ints(dims.to_vec()))], TensorType::new(x.ty.dtype, shape))
     }
 
     /// `x` spread to `shape` by numpy's rule: aligned at the last dimension, sizes of 1 repeated.
@@ -231,20 +223,28 @@ impl Importer<'_> {
         if x.shape() == shape {
             return Ok(x.clone());
         }
-        let (have, want) = (facts::product(x.shape()), facts::product(&shape));
-        if have.zip(want).is_some_and(|(a, b)| facts::eq(&a, &b, &self.symbols) == Some(false)) {
-            fail!("{} cannot become {}: the number of elements differs", x.ty, ShapeText(&shape));
+        if let (Some(have), Some(want)) = (facts::product(x.shape()), facts::product(&shape)) {
+            if facts::eq(&have, &want, &self.symbols) == Some(false) {
+                fail!("{} cannot become {}: the number of elements differs", x.ty, ShapeText(&shape));
+            }
+            if have != want {
+                return Err(Diagnostic::new(format!(
+                    "{} becomes {} only if {have} equals {want}, which is not known",
+                    x.ty,
+                    ShapeText(&shape)
+                ))
+                .help("fix the sizes when exporting, or compute the shape from `Shape` of the operand"));
+            }
         }
-        let ty = TensorType::new(x.ty.dtype, shape.clone());
+        let ty = TensorType::new(x.ty.dtype, shape);
         self.check_size(&ty)?;
         // A reshaped shape tensor still describes a shape.
         if let (Some(known), Some(sizes)) = (&x.known, ty.static_shape()) {
-            let sizes: Vec<usize> = sizes.into_iter().map(|d| d as usize).collect();
             if sizes.iter().product::<usize>() == known.len() {
                 return Ok(Operand::known(x.ty.dtype, &sizes, known.to_vec()));
             }
         }
-        self.op("reshape", &[x], &[("shape", Attr::Dims(shape))], ty)
+        self.op("reshape", &[x], &[], ty)
     }
 
     /// Dimension `i` of the result is dimension `permutation[i]` of `x`.
@@ -252,13 +252,19 @@ impl Importer<'_> {
         if permutation.iter().copied().eq(0..x.rank() as i64) {
             return Ok(x.clone());
         }
-        let shape = permutation.iter().map(|&p| x.shape()[p as usize].clone()).collect();
+        let shape = permutation.iter().map(|&p| x.shape()[p as usize].clone());
         let attribute = ("permutation", Attr::Ints(permutation.to_vec()));
         self.op("transpose", &[x], &[attribute], TensorType::new(x.ty.dtype, shape))
     }
 
     /// Elements `start, start + stride, …` before `limit` of each dimension.
-    pub fn slice(&mut self, x: &Operand, starts: &[Expr], limits: &[Expr], strides: &[i64]) -> Result<Operand> {
+    pub fn slice(
+        &mut self,
+        x: &Operand,
+        starts: &[Expr],
+        limits: &[Expr],
+        strides: &[i64],
+    ) -> Result<Operand> {
         let shape: Vec<Expr> = (0..x.rank())
             .map(|d| (limits[d].clone() - starts[d].clone()).ceil_div(&strides[d].into()))
             .collect();
@@ -299,17 +305,22 @@ impl Importer<'_> {
         let mut ty = first.ty.clone();
         ty.shape[axis] = parts.iter().map(|p| p.shape()[axis].clone()).sum();
         let operands: Vec<&Operand> = parts.iter().collect();
-        self.op("concat", &operands, &[("axis", Attr::Int(axis as i64))], ty)
+        self.op("concat", &operands, &[("dim", Attr::Int(axis as i64))], ty)
     }
 
-    /// Combines the elements along `dims`, which the result does not have.
-    pub fn reduce(&mut self, kind: &'static str, x: &Operand, dims: &[usize], result: DType) -> Result<Operand> {
+    /// Combines the elements along `dims` (`sum`, `max`, `min`, `prod`), which the result does not have.
+    pub fn reduce(&mut self, kind: &'static str, x: &Operand, dims: &[usize]) -> Result<Operand> {
         if dims.is_empty() {
             return Ok(x.clone());
         }
-        let shape = (0..x.rank()).filter(|d| !dims.contains(d)).map(|d| x.shape()[d].clone()).collect();
+        let kind = match (kind, x.ty.dtype) {
+            ("max", DType::I1) => "any",
+            ("min", DType::I1) => "all",
+            _ => kind,
+        };
+        let shape = (0..x.rank()).filter(|d| !dims.contains(d)).map(|d| x.shape()[d].clone());
         let dims = dims.iter().map(|&d| d as i64).collect();
         let attributes = [("kind", Attr::Keyword(kind)), ("dims", Attr::Ints(dims))];
-        self.op("reduce", &[x], &attributes, TensorType::new(result, shape))
+        self.op("reduce", &[x], &attributes, TensorType::new(x.ty.dtype, shape))
     }
 }

@@ -145,7 +145,9 @@ pub fn modulo(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
 pub fn pow(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let (base, exponent) = (im.input(node, 0)?, im.input(node, 1)?);
     if exponent.ty.dtype.is_float() && !base.ty.dtype.is_float() {
-        fail!("an integer base ({}) with a float exponent ({})", base.ty, exponent.ty);
+        let wide = im.cast(&base, exponent.ty.dtype)?;
+        let power = im.spread_binary("pow", &wide, &exponent)?;
+        return Ok(vec![im.cast(&power, base.ty.dtype)?]);
     }
     let exponent = im.cast(&exponent, base.ty.dtype)?;
     Ok(vec![im.spread_binary("pow", &base, &exponent)?])
@@ -183,7 +185,7 @@ fn cast_to(im: &mut Importer<'_>, x: &Operand, to: DType) -> Result<Vec<Operand>
     if let Some(known) = &x.known {
         let widens = !to.is_float() && to.size() >= x.ty.dtype.size() && to != DType::I1;
         if widens {
-            let shape: Vec<usize> = x.ty.static_shape().unwrap_or_default().iter().map(|&d| d as usize).collect();
+            let shape = x.ty.static_shape().unwrap_or_default();
             return Ok(vec![Operand::known(to, &shape, known.to_vec())]);
         }
     }

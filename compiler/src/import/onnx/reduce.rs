@@ -1,11 +1,13 @@
 //! Reductions.
 
 use super::diagnostic::{Result, fail};
+use super::emit::Attr;
 use super::facts;
 use super::importer::{Importer, Operand};
 use super::node::Node;
 use super::norm::axis;
 use super::table::not_known;
+use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
@@ -29,13 +31,14 @@ impl Importer<'_> {
 
     /// Puts the reduced dimensions back with size 1.
     pub fn keep_dims(&mut self, x: &Operand, axes: &[usize], shape: &[Expr]) -> Result<Operand> {
-        let kept = shape.iter().enumerate().map(|(d, n)| if axes.contains(&d) { 1.into() } else { n.clone() });
+        let kept =
+            shape.iter().enumerate().map(|(d, n)| if axes.contains(&d) { 1.into() } else { n.clone() });
         self.reshape(x, kept.collect())
     }
 
     /// The mean over `axes`, which the result does not have.
     pub fn mean(&mut self, x: &Operand, axes: &[usize]) -> Result<Operand> {
-        let sum = self.reduce("sum", x, axes, x.ty.dtype)?;
+        let sum = self.reduce("sum", x, axes)?;
         let Some(count) = facts::product(axes.iter().map(|&d| &x.shape()[d])) else {
             fail!("the sizes of {} are too involved", x.ty);
         };
@@ -59,20 +62,19 @@ pub fn reduce(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     if let Some(known) = im.fold_reduce(node, &x, &axes, keep) {
         return Ok(vec![known]);
     }
-    let dtype = x.ty.dtype;
     let out = match node.op() {
         "ReduceMean" => im.mean(&x, &axes)?,
-        "ReduceSum" => im.reduce("sum", &x, &axes, dtype)?,
-        "ReduceMax" => im.reduce("max", &x, &axes, dtype)?,
-        "ReduceMin" => im.reduce("min", &x, &axes, dtype)?,
-        "ReduceProd" => im.reduce("prod", &x, &axes, dtype)?,
+        "ReduceSum" => im.reduce("sum", &x, &axes)?,
+        "ReduceMax" => im.reduce("max", &x, &axes)?,
+        "ReduceMin" => im.reduce("min", &x, &axes)?,
+        "ReduceProd" => im.reduce("prod", &x, &axes)?,
         "ReduceL1" => {
             let positive = im.unary("abs", &x)?;
-            im.reduce("sum", &positive, &axes, dtype)?
+            im.reduce("sum", &positive, &axes)?
         }
         op @ ("ReduceL2" | "ReduceSumSquare") => {
             let square = im.binary("mul", &x, &x)?;
-            let sum = im.reduce("sum", &square, &axes, dtype)?;
+            let sum = im.reduce("sum", &square, &axes)?;
             if op == "ReduceL2" { im.unary("sqrt", &sum)? } else { sum }
         }
         other => fail!("'{other}' has a row but no translation"),
@@ -87,7 +89,9 @@ pub fn arg(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         fail!("select_last_index = 1 is not supported");
     }
     let d = axis(node.int_or("axis", 0)?, x.rank())?;
-    let kind = if node.op() == "ArgMax" { "argmax" } else { "argmin" };
-    let out = im.reduce(kind, &x, &[d], DType::I64)?;
+    let kind = if node.op() == "ArgMax" { "max" } else { "min" };
+    let shape = (0..x.rank()).filter(|i| *i != d).map(|i| x.shape()[i].clone());
+    let attributes = [("kind", Attr::Keyword(kind)), ("dim", Attr::Int(d as i64))];
+    let out = im.op("arg_reduce", &[&x], &attributes, TensorType::new(DType::I64, shape))?;
     Ok(vec![if node.flag("keepdims", true)? { im.keep_dims(&out, &[d], x.shape())? } else { out }])
 }

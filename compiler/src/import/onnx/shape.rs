@@ -1,13 +1,14 @@
 //! Operators that make, move or describe shapes.
 
 use super::diagnostic::{Diagnostic, Result, fail};
-use super::emit::{Attr, ShapeText, TensorType};
+use super::emit::{Attr, ShapeText};
 use super::facts;
 use super::importer::{Importer, MAX_KNOWN, Operand};
 use super::node::Node;
 use super::norm::axis;
 use super::table::not_known;
 use super::tensor::{MAX_RANK, Tensor};
+use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
@@ -87,9 +88,12 @@ pub fn range(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         let scaled = im.binary_scalar("mul", &count, *delta)?;
         return Ok(vec![im.binary_scalar("add", &scaled, *start)?]);
     }
-    let known: Option<Vec<Expr>> = inputs.iter().map(|x| x.known.as_ref().and_then(|k| k.first().cloned())).collect();
+    let known: Option<Vec<Expr>> =
+        inputs.iter().map(|x| x.known.as_ref().and_then(|k| k.first().cloned())).collect();
     let Some([start, limit, delta]) = known.as_deref() else { return Err(not_known("the range")) };
-    let Some(step) = delta.as_const().filter(|&d| d != 0) else { fail!("the range's step must be a number but 0") };
+    let Some(step) = delta.as_const().filter(|&d| d != 0) else {
+        fail!("the range's step must be a number but 0")
+    };
     let length = if step > 0 { limit.clone() - start.clone() } else { start.clone() - limit.clone() };
     let Some(size) = step.checked_abs() else { fail!("the range's step {step} is out of bounds") };
     let count = facts::max(&length.ceil_div(&size.into()), &0.into(), &im.symbols);
@@ -166,7 +170,8 @@ pub fn flatten(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let x = im.input(node, 0)?;
     let at = node.int_or("axis", 1)?;
     let d = if at == x.rank() as i64 { x.rank() } else { axis(at, x.rank())? };
-    let (Some(rows), Some(columns)) = (facts::product(&x.shape()[..d]), facts::product(&x.shape()[d..])) else {
+    let (Some(rows), Some(columns)) = (facts::product(&x.shape()[..d]), facts::product(&x.shape()[d..]))
+    else {
         fail!("the sizes of {} are too involved", x.ty);
     };
     Ok(vec![im.reshape(&x, vec![rows, columns])?])
@@ -324,7 +329,12 @@ pub fn pad(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let cut = im.slice(&x, &starts, &limits, &vec![1; x.rank()])?;
     im.same_dtype(&cut, &value)?;
     let value = im.reshape(&value, vec![])?;
-    let out = im.pad(&cut, &value, low.iter().map(|&l| l.max(0)).collect(), high.iter().map(|&h| h.max(0)).collect())?;
+    let out = im.pad(
+        &cut,
+        &value,
+        low.iter().map(|&l| l.max(0)).collect(),
+        high.iter().map(|&h| h.max(0)).collect(),
+    )?;
     Ok(vec![out])
 }
 
@@ -335,8 +345,9 @@ impl Importer<'_> {
             return Ok(x.clone());
         }
         let sizes = x.shape().iter().zip(low.iter().zip(&high));
-        let shape = sizes.map(|(n, (&l, &h))| n.clone() + (l + h).into()).collect();
-        let attributes = [("low", Attr::Ints(low)), ("high", Attr::Ints(high))];
+        let shape = sizes.map(|(n, (&l, &h))| n.clone() + (l + h).into()).collect::<Vec<_>>();
+        let dims = |v: Vec<i64>| Attr::Dims(v.into_iter().map(Expr::from).collect());
+        let attributes = [("low", dims(low)), ("high", dims(high))];
         self.op("pad", &[x, value], &attributes, TensorType::new(x.ty.dtype, shape))
     }
 }

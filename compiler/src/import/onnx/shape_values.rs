@@ -90,7 +90,8 @@ impl Importer<'_> {
         if axis != 0 || parts.iter().any(|p| p.known.is_none() || p.rank() != 1) {
             return None;
         }
-        let all: Vec<Expr> = parts.iter().flat_map(|p| p.known.iter().flat_map(|k| k.iter().cloned())).collect();
+        let all: Vec<Expr> =
+            parts.iter().flat_map(|p| p.known.iter().flat_map(|k| k.iter().cloned())).collect();
         (all.len() <= MAX_KNOWN).then(|| Operand::known(parts[0].ty.dtype, &[all.len()], all))
     }
 

@@ -62,7 +62,7 @@ pub static TABLE: &[Entry] = &[
     row("Greater", 2, 2, pointwise::compare, ""),
     row("GreaterOrEqual", 2, 2, pointwise::compare, ""),
     row("Identity", 1, 1, shape::identity, ""),
-    row("LayerNormalization", 2, 3, norm::layer, "first output only"),
+    row("LayerNormalization", 2, 3, norm::layer, ""),
     row("LeakyRelu", 1, 1, pointwise::leaky_relu, ""),
     row("Less", 2, 2, pointwise::compare, ""),
     row("LessOrEqual", 2, 2, pointwise::compare, ""),

@@ -102,7 +102,8 @@ fn push_integer(bytes: &mut Vec<u8>, dtype: DType, x: i64) {
 
 /// The element type for ONNX's number of it.
 pub fn dtype(code: i32) -> Result<DType> {
-    let known = DataType::try_from(code).map_err(|_| Diagnostic::new(format!("unknown element type number {code}")))?;
+    let known = DataType::try_from(code)
+        .map_err(|_| Diagnostic::new(format!("unknown element type number {code}")))?;
     Ok(match known {
         DataType::Float => DType::F32,
         DataType::Double => DType::F64,
@@ -152,7 +153,8 @@ fn element_count(dims: &[i64]) -> Result<usize> {
     }
     let mut count = 1usize;
     for &d in dims {
-        let d = usize::try_from(d).map_err(|_| Diagnostic::new(format!("size {d} in {dims:?} is negative")))?;
+        let d =
+            usize::try_from(d).map_err(|_| Diagnostic::new(format!("size {d} in {dims:?} is negative")))?;
         count = count
             .checked_mul(d)
             .ok_or_else(|| Diagnostic::new(format!("sizes {dims:?} are more than any memory holds")))?;
@@ -188,18 +190,23 @@ fn external(proto: &TensorProto, folder: Option<&Path>, size: usize) -> Result<B
     let entry = |key: &str| proto.external_data.iter().find(|e| e.key() == key).map(|e| e.value());
     let number = |key: &str| -> Result<Option<u64>> {
         entry(key)
-            .map(|v| v.parse().map_err(|_| Diagnostic::new(format!("external data: {key} '{v}' is not a number"))))
+            .map(|v| {
+                v.parse().map_err(|_| Diagnostic::new(format!("external data: {key} '{v}' is not a number")))
+            })
             .transpose()
     };
     let location = entry("location").ok_or_else(|| Diagnostic::new("external data without a location"))?;
     // A model must not be able to read anything but what lies beside it.
-    let inside = Path::new(location).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
+    let inside =
+        Path::new(location).components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir));
     if location.is_empty() || !inside {
         fail!("external data location '{location}' leads out of the model's folder");
     }
     let folder = folder.ok_or_else(|| {
-        Diagnostic::new(format!("the data is in the file '{location}', but the model was not read from a folder"))
-            .help("give the model as a path, so that files beside it can be found")
+        Diagnostic::new(format!(
+            "the data is in the file '{location}', but the model was not read from a folder"
+        ))
+        .help("give the model as a path, so that files beside it can be found")
     })?;
     let path: PathBuf = folder.join(location);
     let offset = number("offset")?.unwrap_or(0);
@@ -213,7 +220,9 @@ fn external(proto: &TensorProto, folder: Option<&Path>, size: usize) -> Result<B
     let mut file = File::open(&path).map_err(broken)?;
     let available = file.metadata().map_err(broken)?.len().saturating_sub(offset);
     if available < size as u64 {
-        fail!("external data file '{location}' holds {available} bytes from offset {offset}, but the tensor takes {size}");
+        fail!(
+            "external data file '{location}' holds {available} bytes from offset {offset}, but the tensor takes {size}"
+        );
     }
     file.seek(SeekFrom::Start(offset)).map_err(broken)?;
     let mut bytes = vec![0; size];
