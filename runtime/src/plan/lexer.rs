@@ -262,7 +262,7 @@ impl Lexer {
                 self.expect(",")?;
                 let b = self.expr()?;
                 self.expect(")")?;
-                Ok(if w == "min" { Expr::min(&a, &b) } else { Expr::max(&a, &b) })
+                Ok(if w == "min" { Expr::minimum(&a, &b) } else { Expr::maximum(&a, &b) })
             }
             _ => Ok(Expr::sym(self.numbered('s', "a symbol such as s0, a number, min, max or '('")?)),
         }

@@ -15,8 +15,8 @@ fn expr() -> impl Strategy<Value = Expr> {
             2 => a * b,
             3 => a.floor_div(&b),
             4 => a.modulo(&b),
-            5 => Expr::min(&a, &b),
-            _ => Expr::max(&a, &b),
+            5 => Expr::minimum(&a, &b),
+            _ => Expr::maximum(&a, &b),
         })
     })
 }

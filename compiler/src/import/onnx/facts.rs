@@ -79,7 +79,7 @@ pub fn min(a: &Expr, b: &Expr, symbols: &[Symbol]) -> Expr {
     match (le(a, b, symbols), le(b, a, symbols)) {
         (Some(true), _) => a.clone(),
         (_, Some(true)) => b.clone(),
-        _ => Expr::min(a, b),
+        _ => Expr::minimum(a, b),
     }
 }
 
@@ -88,7 +88,7 @@ pub fn max(a: &Expr, b: &Expr, symbols: &[Symbol]) -> Expr {
     match (le(a, b, symbols), le(b, a, symbols)) {
         (Some(true), _) => b.clone(),
         (_, Some(true)) => a.clone(),
-        _ => Expr::max(a, b),
+        _ => Expr::maximum(a, b),
     }
 }
 
