@@ -1,10 +1,12 @@
 //! Passes on the graph level, and the plan made from the entry function.
 
+pub mod arena;
 pub mod decompose_composites;
 pub mod fuse;
 pub mod outline_kernels;
 pub mod product_layout;
 pub mod symbols;
+pub mod to_plan;
 
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Module, Value, ValueLike};
@@ -15,7 +17,8 @@ pub const KERNEL: &str = "graph.kernel";
 
 /// The entry function of a module: the only function that is not a kernel, or the public one.
 pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
-    let functions: Vec<_> = crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
+    let functions: Vec<_> =
+        crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
     let public = |f: &&OperationRef<'c, 'm>| !f.has_attribute("sym_visibility");
     functions.iter().find(public).or(functions.first()).copied()
 }

@@ -1,0 +1,430 @@
+//! The plan of a module whose kernels are compiled: the entry function's ops become steps over buffers.
+
+use crate::driver::pass::Failure;
+use crate::graph::arena::{Interval, place};
+use crate::graph::entry;
+use crate::graph::product_layout::{Layout, contiguous, product_layout};
+use crate::graph::symbols;
+use crate::ir;
+use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, StringAttribute};
+use melior::ir::operation::{OperationLike, OperationRef};
+use melior::ir::{BlockLike, Module, Value, ValueLike};
+use std::collections::{BTreeMap, BTreeSet};
+use strata_dialects::affine::dims_of;
+use strata_dialects::{Attr, OpView, TensorType};
+use strata_runtime::artifact::Constants;
+use strata_runtime::plan::*;
+use strata_runtime::sym::Expr;
+
+/// What the plan needs to know of a compiled kernel.
+#[derive(Clone, Debug)]
+pub struct KernelInfo {
+    /// Symbol name in its image.
+    pub symbol: String,
+    /// Index of the image in the artifact.
+    pub image: u32,
+    /// Ops in it, for reports.
+    pub summary: String,
+    /// Threads a block.
+    pub block: u32,
+    /// Dynamic shared memory in bytes.
+    pub shared_bytes: u32,
+    /// Blocks or tasks, over the kernel's symbols.
+    pub grid: Vec<Expr>,
+}
+
+/// The plan of the entry function, and the constants it reads.
+pub fn build(
+    module: &Module<'_>,
+    kernels: &BTreeMap<String, KernelInfo>,
+    device: DeviceKind,
+) -> Result<(Plan, Constants), Failure> {
+    let function = entry(module)
+        .ok_or_else(|| Failure::new(module.as_operation().location(), "the module has no entry function"))?;
+    let mut planner = Planner::new(function, kernels, device)?;
+    planner.steps()?;
+    planner.finish()
+}
+
+struct Planner<'c, 'm, 'k> {
+    function: OperationRef<'c, 'm>,
+    kernels: &'k BTreeMap<String, KernelInfo>,
+    /// Names of the kernels that are called, by index in the plan.
+    called: Vec<String>,
+    /// The buffer of each value, by the value's address.
+    known: BTreeMap<usize, BufferId>,
+    /// Values that are returned as they are, through views: their memory belongs to the caller. Value → result number.
+    results: BTreeMap<usize, u32>,
+    /// Arena buffer → placed later.
+    pending: BTreeSet<BufferId>,
+    plan: Plan,
+    constants: Constants,
+}
+
+fn key(value: Value<'_, '_>) -> usize {
+    value.to_raw().ptr as usize
+}
+
+impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
+    fn new(
+        function: OperationRef<'c, 'm>,
+        kernels: &'k BTreeMap<String, KernelInfo>,
+        device: DeviceKind,
+    ) -> Result<Self, Failure> {
+        let bad = |m: String| Failure::new(function.location(), m);
+        let body = ir::body(&function).ok_or_else(|| bad("the entry function has no body".into()))?;
+        let plan = Plan {
+            name: ir::symbol_name(&function),
+            device,
+            symbols: vec![],
+            inputs: vec![],
+            outputs: vec![],
+            buffers: vec![],
+            kernels: vec![],
+            arena: Expr::from(0),
+            steps: vec![],
+        };
+        let mut it = Self {
+            function,
+            kernels,
+            called: vec![],
+            known: BTreeMap::new(),
+            results: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            plan,
+            constants: Constants::new(),
+        };
+        let arg_attr = |i: usize, name: &str| {
+            let list = ArrayAttribute::try_from(function.attribute("arg_attrs").ok()?).ok()?;
+            DictionaryAttribute::try_from(list.element(i).ok()?).ok()?.element_by_name(name)
+        };
+        for i in 0..body.argument_count() {
+            let argument = body.argument(i).expect("in range");
+            let ty = TensorType::from_mlir(argument.r#type()).map_err(bad)?;
+            let buffer = it.buffer(&ty, Place::Input(i as u32));
+            it.plan.buffers[buffer.0 as usize].strides = arg_attr(i, "graph.strides").and_then(dims_of);
+            let name = arg_attr(i, "graph.name").and_then(|a| StringAttribute::try_from(a).ok());
+            let name = name.map_or_else(|| format!("arg{i}"), |s| s.value().to_owned());
+            it.plan.inputs.push(Input { name, buffer });
+            it.known.insert(key(argument.into()), buffer);
+        }
+        it.bind_symbols()?;
+        Ok(it)
+    }
+
+    fn bind_symbols(&mut self) -> Result<(), Failure> {
+        let bad = |m: String| Failure::new(self.function.location(), m);
+        for (i, s) in symbols::read(&self.function).map_err(bad)?.into_iter().enumerate() {
+            let wanted = Expr::sym(i as u32);
+            let find = |list: fn(&Buffer) -> Option<&Vec<Expr>>| {
+                self.plan.inputs.iter().enumerate().find_map(|(k, input)| {
+                    let exprs = list(&self.plan.buffers[input.buffer.0 as usize])?;
+                    exprs.iter().position(|e| *e == wanted).map(|d| (k as u32, d as u32))
+                })
+            };
+            let binding = match s.definition {
+                Some(e) => Binding::Defined(e),
+                None => {
+                    match (find(|b| Some(&b.shape)), find(|b| b.strides.as_ref())) {
+                        (Some((input, dim)), _) => Binding::InputDim { input, dim },
+                        (None, Some((input, dim))) => Binding::InputStride { input, dim },
+                        (None, None) => {
+                            return Err(bad(format!("symbol s{i} ('{}') is not the size of any input's dimension", s.info.name))
+                            .next("give it a definition (def = #graph.dims<…>) or use it as a size of an argument"));
+                        }
+                    }
+                }
+            };
+            self.plan.symbols.push(PlanSymbol { info: s.info, binding });
+        }
+        Ok(())
+    }
+
+    fn buffer(&mut self, ty: &TensorType, place: Place) -> BufferId {
+        self.plan.buffers.push(Buffer { dtype: ty.dtype, shape: ty.shape.clone(), strides: None, place });
+        BufferId(self.plan.buffers.len() as u32 - 1)
+    }
+
+    /// A buffer for a value that a step writes: the caller's memory if it is returned, else a place in the arena.
+    fn written(&mut self, value: Value<'c, 'm>) -> Result<BufferId, Failure> {
+        let ty = TensorType::from_mlir(value.r#type()).map_err(|m| Failure::new(value.location(), m))?;
+        let id = match self.results.get(&key(value)) {
+            Some(&n) => self.buffer(&ty, Place::Output(n)),
+            None => self.scratch(&ty),
+        };
+        self.known.insert(key(value), id);
+        Ok(id)
+    }
+
+    fn scratch(&mut self, ty: &TensorType) -> BufferId {
+        let id = self.buffer(ty, Place::Arena(Expr::from(0)));
+        self.pending.insert(id);
+        id
+    }
+
+    fn of(&self, value: Value<'c, 'm>) -> BufferId {
+        *self.known.get(&key(value)).expect("values are defined before they are used")
+    }
+
+    fn get(&self, id: BufferId) -> &Buffer {
+        &self.plan.buffers[id.0 as usize]
+    }
+
+    fn strides(&self, id: BufferId) -> Vec<Expr> {
+        let b = self.get(id);
+        b.strides.clone().unwrap_or_else(|| contiguous(&b.shape))
+    }
+
+    /// A buffer with the same elements in row-major order: itself, or a copy.
+    fn dense(&mut self, id: BufferId) -> BufferId {
+        let b = self.get(id);
+        if b.strides.as_ref().is_none_or(|s| *s == contiguous(&b.shape)) {
+            return id;
+        }
+        let ty = TensorType { dtype: b.dtype, shape: b.shape.clone() };
+        let to = self.scratch(&ty);
+        self.plan.steps.push(Step::Copy { from: id, to });
+        to
+    }
+
+    /// Follows views from what is returned to the values that steps write: those belong to the caller.
+    fn mark_results(&mut self, terminator: &OperationRef<'c, 'm>) {
+        for (n, v) in terminator.operands().enumerate() {
+            let mut value = v;
+            while let Some(op) = crate::graph::definition(value) {
+                match ir::name(&op) {
+                    "graph.reshape" | "graph.transpose" => {
+                        value = op.operand(0).expect("views have an operand")
+                    }
+                    _ => break,
+                }
+            }
+            self.results.entry(key(value)).or_insert(n as u32);
+        }
+    }
+
+    fn steps(&mut self) -> Result<(), Failure> {
+        let body = ir::body(&self.function).expect("checked");
+        let ops = ir::ops(body);
+        let terminator = *ops.last().expect("a terminator");
+        self.mark_results(&terminator);
+        for op in &ops {
+            if ir::name(op) == "func.return" {
+                for v in op.operands() {
+                    let buffer = self.of(v);
+                    let name = format!("out{}", self.plan.outputs.len());
+                    self.plan.outputs.push(Output { name, buffer });
+                }
+                continue;
+            }
+            let view = OpView::new(op).map_err(|m| Failure::new(op.location(), m))?;
+            self.step(*op, &view)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, op: OperationRef<'c, 'm>, view: &OpView) -> Result<(), Failure> {
+        let location = ir::location_text(op.location());
+        let operand = |it: &Self, i: usize| it.of(op.operand(i).expect("as viewed"));
+        let result = || -> Value<'c, 'm> { op.result(0).expect("as viewed").into() };
+        match view.spec.mnemonic() {
+            "constant" => {
+                let Some(Attr::Elements(e)) = view.attr("value") else { unreachable!("verified") };
+                let (bytes, splat) = e
+                    .bytes()
+                    .ok_or_else(|| Failure::new(op.location(), "the constant's elements cannot be read"))?;
+                let n = view.results[0].numel().as_const().unwrap_or(0) as usize;
+                let bytes = if splat { bytes.repeat(n) } else { bytes };
+                let offset = self.constants.push(&bytes);
+                let id = self.buffer(&view.results[0], Place::Constant { offset });
+                self.known.insert(key(result()), id);
+            }
+            "reshape" => {
+                let from = operand(self, 0);
+                let of = self.dense(from);
+                self.alias(result(), &view.results[0], of, None);
+            }
+            "transpose" => {
+                let of = operand(self, 0);
+                let from = self.strides(of);
+                let strides = view.indices("permutation").iter().map(|&d| from[d].clone()).collect();
+                self.alias(result(), &view.results[0], of, Some(strides));
+            }
+            "call" => {
+                let name = view.str("callee").to_owned();
+                let info = self
+                    .kernels
+                    .get(&name)
+                    .ok_or_else(|| Failure::new(op.location(), format!("kernel @{name} was not compiled")))?;
+                let symbols = view.dims("symbols").to_vec();
+                let grid =
+                    info.grid.iter().map(|e| e.substitute(&|s| symbols[s.0 as usize].clone())).collect();
+                let kernel = match self.called.iter().position(|n| *n == name) {
+                    Some(k) => k,
+                    None => {
+                        self.called.push(name);
+                        self.plan.kernels.push(Kernel {
+                            name: info.symbol.clone(),
+                            image: info.image,
+                            summary: info.summary.clone(),
+                            block: info.block,
+                            shared_bytes: info.shared_bytes,
+                        });
+                        self.called.len() - 1
+                    }
+                };
+                let mut buffers: Vec<BufferId> = Vec::new();
+                for v in op.operands() {
+                    let b = self.of(v);
+                    buffers.push(self.dense(b));
+                }
+                for r in op.results() {
+                    buffers.push(self.written(r.into())?);
+                }
+                self.plan.steps.push(Step::Launch {
+                    kernel: kernel as u32,
+                    buffers,
+                    symbols,
+                    grid,
+                    location,
+                });
+            }
+            "dot_general" => self.product(op, view, location)?,
+            "convolution" => {
+                let list = |name: &str| view.ints(name).to_vec();
+                let (input, weight) = (operand(self, 0), operand(self, 1));
+                let out = self.written(result())?;
+                self.plan.steps.push(Step::Convolution(Convolution {
+                    input,
+                    weight,
+                    out,
+                    stride: list("strides"),
+                    padding: list("low").into_iter().zip(list("high")).collect(),
+                    dilation: list("dilation"),
+                    groups: view.int("groups"),
+                    location,
+                }));
+            }
+            "custom_call" => {
+                let inputs = op.operands().map(|v| self.of(v)).collect();
+                let outputs = op.results().map(|r| self.written(r.into())).collect::<Result<_, _>>()?;
+                self.plan.steps.push(Step::HostCall(HostCall {
+                    name: view.str("target").to_owned(),
+                    payload: view.str("payload").to_owned(),
+                    inputs,
+                    symbols: view.dims("symbols").to_vec(),
+                    outputs,
+                    reason: view.str("reason").to_owned(),
+                    location,
+                }));
+            }
+            other => {
+                return Err(Failure::new(
+                    op.location(),
+                    format!("graph.{other} is left in the entry function"),
+                )
+                .next("run the passes fuse and outline-kernels first"));
+            }
+        }
+        Ok(())
+    }
+
+    fn alias(&mut self, value: Value<'c, 'm>, ty: &TensorType, of: BufferId, strides: Option<Vec<Expr>>) {
+        let id = self.buffer(ty, Place::Alias { of, offset: Expr::from(0) });
+        self.plan.buffers[id.0 as usize].strides = strides;
+        self.known.insert(key(value), id);
+    }
+
+    fn product(&mut self, op: OperationRef<'c, 'm>, view: &OpView, location: String) -> Result<(), Failure> {
+        let mut factors = [0, 1].map(|i| self.of(op.operand(i).expect("as viewed")));
+        let mut layout = product_layout(view, &self.strides(factors[0]), &self.strides(factors[1]));
+        if layout.is_none() {
+            factors = factors.map(|f| self.dense(f));
+            layout = product_layout(view, &self.strides(factors[0]), &self.strides(factors[1]));
+        }
+        let layout = layout.ok_or_else(|| {
+            Failure::new(op.location(), "this product's dimensions do not form one batched matrix product")
+                .next("transpose the factors so that batch, free and contracting dimensions stand together")
+        })?;
+        let out = self.written(op.result(0).expect("as viewed").into())?;
+        let matrix = |buffer, l: Layout| Matrix {
+            buffer,
+            batch_stride: l.batch,
+            row_stride: l.row,
+            col_stride: l.col,
+        };
+        let (m, n) = (layout.m.clone(), layout.n.clone());
+        self.plan.steps.push(Step::Product(Product {
+            lhs: matrix(factors[0], layout.lhs),
+            rhs: matrix(factors[1], layout.rhs),
+            out: Matrix {
+                buffer: out,
+                batch_stride: m.clone() * n.clone(),
+                row_stride: n.clone(),
+                col_stride: Expr::from(1),
+            },
+            bias: None,
+            epilogue: Epilogue::None,
+            m,
+            n,
+            k: layout.k,
+            batch: layout.batch,
+            location,
+        }));
+        Ok(())
+    }
+
+    /// Places the arena's buffers by their lives.
+    fn finish(mut self) -> Result<(Plan, Constants), Failure> {
+        let root = |mut id: BufferId| {
+            while let Place::Alias { of, .. } = &self.plan.buffers[id.0 as usize].place {
+                id = *of;
+            }
+            id
+        };
+        let mut life: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
+        for (i, step) in self.plan.steps.iter().enumerate() {
+            for b in buffers_of(step) {
+                let entry = life.entry(root(b)).or_insert((i, i));
+                entry.1 = i;
+            }
+        }
+        let ids: Vec<BufferId> = self.pending.iter().copied().filter(|id| life.contains_key(id)).collect();
+        let intervals: Vec<Interval> = ids
+            .iter()
+            .map(|id| {
+                let b = &self.plan.buffers[id.0 as usize];
+                let bytes = b.shape.iter().cloned().product::<Expr>() * Expr::from(b.dtype.size());
+                Interval { first: life[id].0, last: life[id].1, bytes }
+            })
+            .collect();
+        let (offsets, end) = place(&intervals);
+        for (id, offset) in ids.iter().zip(offsets) {
+            self.plan.buffers[id.0 as usize].place = Place::Arena(offset);
+        }
+        self.plan.arena = end;
+        Ok((self.plan, self.constants))
+    }
+}
+
+/// Every buffer that a step reads or writes.
+fn buffers_of(step: &Step) -> Vec<BufferId> {
+    match step {
+        Step::Launch { buffers, .. } => buffers.clone(),
+        Step::Product(p) => [p.lhs.buffer, p.rhs.buffer, p.out.buffer].into_iter().chain(p.bias).collect(),
+        Step::Convolution(c) => vec![c.input, c.weight, c.out],
+        Step::Copy { from, to } => vec![*from, *to],
+        Step::HostCall(h) => h.inputs.iter().chain(&h.outputs).copied().collect(),
+    }
+}
+
+/// The ops of a kernel function, for reports: `exp,sub,reduce`. What costs nothing is left out.
+pub fn summary(function: &OperationRef<'_, '_>) -> String {
+    let Some(body) = ir::body(function) else { return String::new() };
+    let names: Vec<&str> = ir::ops(body)
+        .iter()
+        .filter_map(|op| ir::name(op).strip_prefix("graph."))
+        .filter(|n| !matches!(*n, "constant" | "broadcast" | "dim" | "iota"))
+        .collect();
+    if names.is_empty() { "copy".into() } else { names.join(",") }
+}
