@@ -59,7 +59,7 @@ fn main() {
         .std("c++17")
         .compiler(prefix.join("bin/clang++"))
         .files(
-            ["Forward", "Graph", "GraphOps0", "GraphOps1", "Loop", "Register"]
+            ["Forward", "Graph", "GraphOps0", "GraphOps1", "Loop", "Register", "Tool"]
                 .map(|f| format!("cpp/{f}.cpp")),
         )
         .include(prefix.join("include"))

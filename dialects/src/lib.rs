@@ -11,6 +11,7 @@ pub mod reference;
 pub mod register;
 pub mod scalar;
 pub mod spec;
+pub mod tool;
 pub mod types;
 pub mod view;
 

@@ -1,6 +1,7 @@
 //! Every pass, one line each, in the order of the pipeline.
 
 use crate::driver::pass::Pass;
+use crate::driver::test_passes::TEST_PASSES;
 
 /// Every pass of Strata's own. A new pass is one file, one line here, one lit test of the same name.
 pub static PASSES: &[&Pass] = &[
@@ -9,7 +10,7 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::outline_kernels::PASS,
 ];
 
-/// The pass of that name.
+/// The pass of that name; those of the driver's own tests are found too.
 pub fn lookup(name: &str) -> Option<&'static Pass> {
-    PASSES.iter().find(|p| p.name == name).copied()
+    PASSES.iter().chain(TEST_PASSES).find(|p| p.name == name).copied()
 }
