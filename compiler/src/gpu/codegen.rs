@@ -1,0 +1,110 @@
+//! `gpu.module` → LLVM IR → PTX.
+
+use super::legal;
+use crate::driver::pass::Failure;
+use crate::ir::{name, ops};
+use crate::kernel::metadata::KernelMeta;
+use crate::kernel::upstream;
+use inkwell::OptimizationLevel;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, TargetMachine, TargetTriple};
+use melior::Context;
+use melior::ir::attribute::IntegerAttribute;
+use melior::ir::operation::{Operation, OperationLike, OperationRef};
+use melior::ir::{BlockLike, BlockRef, Module};
+use serde::{Deserialize, Serialize};
+use strata_dialects::affine::dims_of;
+
+/// A kernel as PTX text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompiledKernel {
+    /// How it is launched.
+    pub meta: KernelMeta,
+    /// The text that the driver compiles.
+    pub ptx: String,
+}
+
+/// Compiles every `gpu.module` of `module` for `chip` (`sm_80`, `sm_90a`). The module itself stays as it is.
+pub fn compile_kernels<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    chip: &str,
+) -> Result<Vec<CompiledKernel>, Failure> {
+    // SAFETY: the body lives as long as the module.
+    let body: BlockRef<'c, '_> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
+    ops(body).into_iter().filter(|op| name(op) == "gpu.module").map(|op| compile(context, op, chip)).collect()
+}
+
+fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -> Result<CompiledKernel, Failure> {
+    let meta = metadata(source)?;
+    // SAFETY: a detached copy that is dropped at the end.
+    let module = unsafe { Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())) };
+    let index_bits = number(source, "loop.index_bits").unwrap_or(64);
+    // SAFETY: borrowed for the calls below, while the copy lives.
+    let copy = unsafe { OperationRef::from_raw(module.to_raw()) };
+    lower_to_llvm(context, copy, index_bits)?;
+    legal::check(copy)?;
+    let machine = machine(chip).map_err(|m| Failure::new(source.location(), m))?;
+    let ptx = emit(copy, &machine).map_err(|m| Failure::new(source.location(), m))?;
+    Ok(CompiledKernel { meta, ptx })
+}
+
+/// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside a `gpu.module`.
+pub fn lower_to_llvm<'c>(context: &'c Context, module: OperationRef<'c, '_>, index_bits: i64) -> Result<(), Failure> {
+    let passes = format!(
+        "canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
+         index-bitwidth={index_bits}}},convert-vector-to-llvm,convert-arith-to-llvm{{index-bitwidth={index_bits}}},\
+         convert-index-to-llvm{{index-bitwidth={index_bits}}},convert-ub-to-llvm{{index-bitwidth={index_bits}}},\
+         convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
+    );
+    upstream::run(context, module, "gpu.module", &passes)
+}
+
+fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
+    IntegerAttribute::try_from(op.attribute(key).ok()?).ok().map(|a| a.value())
+}
+
+fn metadata(module: OperationRef<'_, '_>) -> Result<KernelMeta, Failure> {
+    let missing = |what: &str| {
+        Failure::new(module.location(), format!("a gpu.module without {what}")).next("make it with the pass loop-to-gpu")
+    };
+    Ok(KernelMeta {
+        name: crate::ir::symbol_name(&module),
+        grid: module.attribute("loop.grid").ok().and_then(dims_of).ok_or_else(|| missing("loop.grid"))?,
+        block: number(module, "loop.block").ok_or_else(|| missing("loop.block"))? as u32,
+        shared_bytes: number(module, "loop.shared_bytes").unwrap_or(0) as u32,
+    })
+}
+
+fn machine(chip: &str) -> Result<TargetMachine, String> {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| inkwell::targets::Target::initialize_nvptx(&InitializationConfig::default()));
+    let triple = TargetTriple::create("nvptx64-nvidia-cuda");
+    inkwell::targets::Target::from_triple(&triple)
+        .map_err(|e| e.to_string())?
+        .create_target_machine(&triple, chip, "+ptx83", OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
+        .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
+}
+
+fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String, String> {
+    let context = inkwell::context::Context::create();
+    // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
+    let llvm = unsafe {
+        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.to_raw(), context.raw() as _);
+        if raw.is_null() {
+            return Err("translation to LLVM IR failed".into());
+        }
+        inkwell::module::Module::new(raw as _)
+    };
+    llvm.set_triple(&machine.get_triple());
+    llvm.set_data_layout(&machine.get_target_data().get_data_layout());
+    llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
+    let options = PassBuilderOptions::create();
+    llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
+    let text = machine
+        .write_to_memory_buffer(&llvm, FileType::Assembly)
+        .map_err(|e| format!("LLVM could not write PTX: {e}"))?;
+    let bytes = text.as_slice();
+    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}

@@ -1,0 +1,10 @@
+//! What the two back ends share: building ops, and turning a loop-level function into straight code on pointers.
+
+pub mod affine;
+pub mod builder;
+pub mod metadata;
+pub mod signature;
+pub mod upstream;
+pub mod walk;
+
+pub use builder::{Builder, Val};

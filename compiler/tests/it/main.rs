@@ -1,0 +1,3 @@
+//! Integration tests of the compiler, in one binary.
+
+mod gpu_kernels;
