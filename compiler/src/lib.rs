@@ -1,5 +1,6 @@
 //! Strata's compiler: from ONNX or PyTorch graphs down to kernels and plans. See `ARCHITECTURE.md` for the levels.
 
+pub mod compile;
 pub mod cpu;
 pub mod driver;
 pub mod gpu;
@@ -11,5 +12,6 @@ pub mod kernel;
 pub mod loops;
 pub mod math;
 pub mod serve;
+pub mod source;
 pub mod target;
 pub mod tensor;

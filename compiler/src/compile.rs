@@ -1,0 +1,195 @@
+//! A whole compilation: a module of graph ops in, an artifact out.
+
+use crate::driver::diagnostics::Diagnostic;
+use crate::driver::pass::Failure;
+use crate::driver::run::{RunConfig, run};
+use crate::driver::step::steps;
+use crate::graph::to_plan::{self, KernelInfo};
+use crate::graph::{KERNEL, entry};
+use crate::target::Target;
+use crate::{gpu, ir};
+use melior::Context;
+use melior::ir::Module;
+use melior::ir::operation::OperationLike;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use strata_dialects::OpView;
+use strata_runtime::artifact::{Artifact, Image, ImageKind, Metadata};
+use strata_runtime::events::{Event, EventKind};
+
+/// What a compilation is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What code is made for.
+    pub target: Target,
+    /// Every op rounds in its own type; else f32 may stay f32 between fused ops.
+    pub strict: bool,
+    /// Whether ops are fused.
+    pub fuse: bool,
+    /// Whether products and convolutions go to libraries.
+    pub libraries: bool,
+    /// The source's name, for the artifact's metadata.
+    pub source_name: String,
+    /// Where to write the IR after every phase.
+    pub dump_dir: Option<PathBuf>,
+}
+
+impl Options {
+    /// The defaults for a target.
+    pub fn new(target: Target) -> Self {
+        Self { target, strict: false, fuse: true, libraries: true, source_name: String::new(), dump_dir: None }
+    }
+}
+
+/// A compiled program with what happened on the way.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The program.
+    pub artifact: Artifact,
+    /// Fallbacks and the like.
+    pub events: Vec<Event>,
+    /// Nanoseconds by phase, in order.
+    pub timings: Vec<(String, u64)>,
+}
+
+/// Why a compilation failed.
+#[derive(Debug)]
+pub struct CompileError {
+    /// The messages.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The step that failed, as a pipeline; empty outside of steps.
+    pub pipeline: String,
+}
+
+impl From<Failure> for CompileError {
+    fn from(f: Failure) -> Self {
+        Self { diagnostics: vec![Diagnostic::from_failure(&f)], pipeline: String::new() }
+    }
+}
+
+/// The passes of a compilation by phase, for a target.
+pub fn phases(options: &Options) -> Vec<(&'static str, String)> {
+    let numerics = if options.strict { "strict" } else { "default" };
+    let mut list = vec![
+        ("graph", "decompose-composites,canonicalize,cse".to_owned()),
+        ("fused", format!("fuse{{enable={} libraries={}}},outline-kernels", options.fuse, options.libraries)),
+        ("tensor", format!("graph-to-linalg{{numerics={numerics}}},cse")),
+        ("loop", "linalg-to-loops,canonicalize,cse".to_owned()),
+    ];
+    list.push(match options.target {
+        Target::Nvptx { .. } => ("llvm", "loop-to-gpu,math-to-nvvm".to_owned()),
+        Target::Cpu { .. } => ("llvm", "expand-math,loop-to-cpu".to_owned()),
+    });
+    list
+}
+
+/// Compiles a module. It is left at its lowest level.
+pub fn compile<'c>(context: &'c Context, module: &mut Module<'c>, options: &Options) -> Result<Compiled, CompileError> {
+    let mut timings = Vec::new();
+    let config = RunConfig::new(options.target.clone());
+    let mut summaries = BTreeMap::new();
+    for (number, (phase, pipeline)) in phases(options).into_iter().enumerate() {
+        let started = Instant::now();
+        let list = steps(&pipeline).map_err(|e| CompileError {
+            diagnostics: vec![Diagnostic::error(None, e.to_string())],
+            pipeline: pipeline.clone(),
+        })?;
+        run(context, module, &list, &config, &mut [])
+            .map_err(|stopped| CompileError { diagnostics: stopped.diagnostics, pipeline: stopped.pipeline })?;
+        if phase == "fused" {
+            for f in ir::functions(module).iter().filter(|f| f.has_attribute(KERNEL)) {
+                summaries.insert(ir::symbol_name(f), to_plan::summary(f));
+            }
+        }
+        if let Some(dir) = &options.dump_dir {
+            dump(dir, &format!("{number}-{phase}.mlir"), &module.as_operation().to_string())?;
+        }
+        timings.push((phase.to_owned(), started.elapsed().as_nanos() as u64));
+    }
+
+    let started = Instant::now();
+    let (kernels, images) = codegen(context, module, options, &mut summaries)?;
+    timings.push(("codegen".to_owned(), started.elapsed().as_nanos() as u64));
+
+    let started = Instant::now();
+    let (plan, constants) = to_plan::build(module, &kernels, options.target.device())?;
+    strata_runtime::plan::verify::verify(&plan)
+        .map_err(|e| CompileError { diagnostics: vec![Diagnostic::error(None, e.to_string())], pipeline: String::new() })?;
+    if let Some(dir) = &options.dump_dir {
+        dump(dir, "plan.txt", &plan.to_string())?;
+    }
+    let metadata = Metadata {
+        compiler: concat!("strata ", env!("CARGO_PKG_VERSION")).to_owned(),
+        source: options.source_name.clone(),
+        options: BTreeMap::from([
+            ("target".to_owned(), options.target.to_string()),
+            ("numerics".to_owned(), if options.strict { "strict" } else { "default" }.to_owned()),
+        ]),
+        notes: BTreeMap::new(),
+    };
+    let artifact = Artifact { plan, images, constants, metadata };
+    timings.push(("plan".to_owned(), started.elapsed().as_nanos() as u64));
+    Ok(Compiled { artifact, events: events(module), timings })
+}
+
+fn dump(dir: &std::path::Path, name: &str, text: &str) -> Result<(), CompileError> {
+    std::fs::create_dir_all(dir).and_then(|()| std::fs::write(dir.join(name), text)).map_err(|e| CompileError {
+        diagnostics: vec![Diagnostic::error(None, format!("cannot write {}: {e}", dir.join(name).display()))],
+        pipeline: String::new(),
+    })
+}
+
+type Generated = (BTreeMap<String, KernelInfo>, Vec<Image>);
+
+fn codegen<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    options: &Options,
+    summaries: &mut BTreeMap<String, String>,
+) -> Result<Generated, CompileError> {
+    let mut kernels = BTreeMap::new();
+    let mut images = Vec::new();
+    let mut add = |meta: crate::kernel::metadata::KernelMeta, image: usize| {
+        let info = KernelInfo {
+            symbol: meta.name.clone(),
+            image: image as u32,
+            summary: summaries.remove(&meta.name).unwrap_or_default(),
+            block: meta.block,
+            shared_bytes: meta.shared_bytes,
+            grid: meta.grid,
+        };
+        kernels.insert(meta.name, info);
+    };
+    match &options.target {
+        Target::Nvptx { chip } => {
+            for kernel in gpu::codegen::compile_kernels(context, module, chip)? {
+                if let Some(dir) = &options.dump_dir {
+                    dump(dir, &format!("{}.ptx", kernel.meta.name), &kernel.ptx)?;
+                }
+                add(kernel.meta, images.len());
+                images.push(Image { kind: ImageKind::Ptx, target: chip.clone(), bytes: kernel.ptx.into_bytes() });
+            }
+        }
+        Target::Cpu { .. } => {
+            return Err(Failure::new(module.as_operation().location(), "code for the CPU is not generated by this build").into());
+        }
+    }
+    Ok((kernels, images))
+}
+
+/// One event for every op that runs in the embedding program.
+fn events(module: &Module<'_>) -> Vec<Event> {
+    let Some(body) = entry(module).and_then(|f| ir::body(&f)) else { return vec![] };
+    ir::ops(body)
+        .iter()
+        .filter(|op| ir::name(*op) == "graph.custom_call")
+        .filter_map(|op| {
+            let view = OpView::new(op).ok()?;
+            Some(
+                Event::new(EventKind::Fallback, format!("{}: {}", view.str("target"), view.str("reason")))
+                    .at(ir::location_text(op.location())),
+            )
+        })
+        .collect()
+}

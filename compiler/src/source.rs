@@ -1,0 +1,69 @@
+//! Programs in any format that the compiler reads, as modules of graph ops.
+
+use crate::driver::diagnostics::{Collector, Diagnostic};
+use crate::import;
+use melior::Context;
+use melior::ir::Module;
+use std::path::Path;
+
+/// The text or bytes of a program.
+pub enum Input {
+    /// MLIR text of any level.
+    Mlir(String),
+    /// An ONNX model.
+    Onnx(Vec<u8>),
+    /// A PyTorch FX graph as JSON.
+    Fx(String),
+}
+
+impl Input {
+    /// Reads a file, by its ending.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let bytes = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| format!("{} is not text", path.display()));
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("onnx") => Ok(Self::Onnx(bytes)),
+            Some("json") => Ok(Self::Fx(text(bytes)?)),
+            Some("mlir") => Ok(Self::Mlir(text(bytes)?)),
+            _ => Err(format!("{}: unknown kind of model; known endings: .onnx, .mlir, .json (FX graph), .strata", path.display())),
+        }
+    }
+}
+
+/// The module of a program. `name` is the file's name for messages; `folder` is where an ONNX model's external data lie.
+pub fn module<'c>(
+    context: &'c Context,
+    input: &Input,
+    name: &str,
+    folder: Option<&Path>,
+) -> Result<Module<'c>, Vec<Diagnostic>> {
+    let one = |m: String| vec![Diagnostic::error(None, m)];
+    match input {
+        Input::Mlir(text) => {
+            let collector = Collector::new(context);
+            parse(context, text, name).ok_or_else(|| collector.take())
+        }
+        Input::Onnx(bytes) => {
+            let model = import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
+            import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
+        }
+        Input::Fx(_) => Err(one("FX graphs are not read by this build".into())),
+    }
+}
+
+/// Parses MLIR text with `name` as the file name of its locations.
+pub fn parse<'c>(context: &'c Context, text: &str, name: &str) -> Option<Module<'c>> {
+    // SAFETY: valid strings; null is checked; the result is owned.
+    unsafe {
+        let op = mlir_sys::mlirOperationCreateParse(
+            context.to_raw(),
+            melior::StringRef::new(text).to_raw(),
+            melior::StringRef::new(name).to_raw(),
+        );
+        if op.ptr.is_null() {
+            return None;
+        }
+        let module = mlir_sys::mlirModuleFromOperation(op);
+        (!module.ptr.is_null()).then(|| Module::from_raw(module))
+    }
+}

@@ -1,0 +1,41 @@
+//! The sub-commands that compile and run whole models, one file each.
+
+pub mod compile;
+pub mod run;
+pub mod serve;
+pub mod translate;
+
+use std::path::Path;
+use strata_compiler::compile::{CompileError, Compiled, Options};
+use strata_compiler::source::{Input, module};
+
+/// A failure as lines for the user, with the command that shows it again.
+pub type Failed = Vec<String>;
+
+/// Reads and compiles a model.
+pub fn compile_file(path: &Path, options: &Options) -> Result<Compiled, Failed> {
+    let input = Input::read(path).map_err(|m| vec![m])?;
+    let context = strata_dialects::context();
+    let name = path.display().to_string();
+    let texts = |list: Vec<strata_compiler::driver::diagnostics::Diagnostic>| -> Failed {
+        list.iter().map(|d| d.to_string()).collect()
+    };
+    let mut program = module(&context, &input, &name, path.parent()).map_err(texts)?;
+    let options = Options { source_name: name.clone(), ..options.clone() };
+    strata_compiler::compile::compile(&context, &mut program, &options).map_err(|e: CompileError| {
+        let mut lines = texts(e.diagnostics);
+        if !e.pipeline.is_empty() {
+            lines.push(format!("note: in step '{}'; the levels before it: strata compile {name} --dump-dir=DIR", e.pipeline));
+        }
+        lines
+    })
+}
+
+/// Prints a failure and gives the exit code.
+pub fn fail(lines: &[String]) -> std::process::ExitCode {
+    for (i, line) in lines.iter().enumerate() {
+        let plain = line.contains("error:") || line.starts_with("note:");
+        eprintln!("{}{line}", if i == 0 && !plain { "error: " } else { "" });
+    }
+    std::process::ExitCode::FAILURE
+}
