@@ -1,6 +1,7 @@
 //! The sub-commands that compile and run whole models, one file each.
 
 pub mod compile;
+pub mod demo;
 pub mod run;
 pub mod serve;
 pub mod translate;

@@ -179,7 +179,7 @@ fn make_inputs(plan: &Plan, args: &Args) -> Result<Vec<HostTensor>, super::Faile
 }
 
 /// The median time of a call in milliseconds, inputs and outputs on the device.
-fn measure(executable: &Executable, device: &Arc<dyn Device>, inputs: &[HostTensor], n: usize) -> Result<f64, super::Failed> {
+pub fn measure(executable: &Executable, device: &Arc<dyn Device>, inputs: &[HostTensor], n: usize) -> Result<f64, super::Failed> {
     let stream = Stream::default();
     let on_device: Vec<DeviceTensor> =
         inputs.iter().map(|t| DeviceTensor::upload(executable.pool(), t, stream)).collect::<Result<_, _>>().map_err(text)?;
