@@ -5,12 +5,19 @@ use crate::paths;
 use crate::sh::Cmd;
 use std::path::{Path, PathBuf};
 
+/// The Python crate is left out: its symbols are resolved by the interpreter that loads it.
+pub const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "strata-torch"];
+
 /// Builds `strata` and returns its path.
 pub fn strata(release: bool) -> Result<PathBuf> {
-    let mut cmd = Cmd::cargo(&paths::root()).args(["build", "--package", "strata"]);
-    if release {
-        cmd = cmd.arg("--release");
-    }
+    let cargo = Cmd::cargo(&paths::root()).arg("build");
+    let cmd = if release {
+        cargo.args(["--release", "--package", "strata"])
+    } else {
+        // The same packages as the Rust tests, with `--examples` (there are none) for the same features of what they
+        // depend on: anything else would build half of the dependencies twice.
+        cargo.args(WORKSPACE).args(["--bins", "--examples"])
+    };
     cmd.run().map_err(|failure| {
         failure.fix("see the compiler's messages above; `cargo xtask doctor` checks the tools")
     })?;

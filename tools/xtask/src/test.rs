@@ -111,9 +111,6 @@ fn one(suite: Suite, filter: Option<&str>) -> Outcome {
     }
 }
 
-/// The Python crate is left out: its symbols are resolved by the interpreter that loads it.
-const WORKSPACE: [&str; 3] = ["--workspace", "--exclude", "strata-torch"];
-
 fn rust(filter: Option<&str>) -> Ran {
     let cargo = with_ptxas(Cmd::cargo(&paths::root()));
     let (cmd, read): (Cmd, fn(&str) -> Option<Counts>) = if setup::has_nextest() {
@@ -126,10 +123,10 @@ fn rust(filter: Option<&str>) -> Ran {
             "--final-status-level",
             "fail",
         ];
-        (cargo.args(["nextest", "run"]).args(WORKSPACE).args(quiet).args(filter), summary::nextest)
+        (cargo.args(["nextest", "run"]).args(build::WORKSPACE).args(quiet).args(filter), summary::nextest)
     } else {
         let kinds = ["--lib", "--bins", "--tests", "--no-fail-fast"];
-        (cargo.arg("test").args(WORKSPACE).args(kinds).args(filter), summary::cargo_test)
+        (cargo.arg("test").args(build::WORKSPACE).args(kinds).args(filter), summary::cargo_test)
     };
     finish(cmd, "the Rust tests", read, &[])
 }
