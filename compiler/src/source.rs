@@ -20,12 +20,16 @@ impl Input {
     /// Reads a file, by its ending.
     pub fn read(path: &Path) -> Result<Self, String> {
         let bytes = std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| format!("{} is not text", path.display()));
+        let text =
+            |bytes: Vec<u8>| String::from_utf8(bytes).map_err(|_| format!("{} is not text", path.display()));
         match path.extension().and_then(|e| e.to_str()) {
             Some("onnx") => Ok(Self::Onnx(bytes)),
             Some("json") => Ok(Self::Fx(text(bytes)?)),
             Some("mlir") => Ok(Self::Mlir(text(bytes)?)),
-            _ => Err(format!("{}: unknown kind of model; known endings: .onnx, .mlir, .json (FX graph), .strata", path.display())),
+            _ => Err(format!(
+                "{}: unknown kind of model; known endings: .onnx, .mlir, .json (FX graph), .strata",
+                path.display()
+            )),
         }
     }
 }
@@ -44,7 +48,8 @@ pub fn module<'c>(
             parse(context, text, name).ok_or_else(|| collector.take())
         }
         Input::Onnx(bytes) => {
-            let model = import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
+            let model =
+                import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
             import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
         }
         Input::Fx(_) => Err(one("FX graphs are not read by this build".into())),

@@ -35,7 +35,11 @@ pub fn compile_kernels<'c>(
     ops(body).into_iter().filter(|op| name(op) == "gpu.module").map(|op| compile(context, op, chip)).collect()
 }
 
-fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -> Result<CompiledKernel, Failure> {
+fn compile<'c>(
+    context: &'c Context,
+    source: OperationRef<'c, '_>,
+    chip: &str,
+) -> Result<CompiledKernel, Failure> {
     let meta = metadata(source)?;
     // SAFETY: a detached copy that is dropped at the end.
     let module = unsafe { Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())) };
@@ -50,7 +54,11 @@ fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -
 }
 
 /// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside a `gpu.module`.
-pub fn lower_to_llvm<'c>(context: &'c Context, module: OperationRef<'c, '_>, index_bits: i64) -> Result<(), Failure> {
+pub fn lower_to_llvm<'c>(
+    context: &'c Context,
+    module: OperationRef<'c, '_>,
+    index_bits: i64,
+) -> Result<(), Failure> {
     let passes = format!(
         "canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
          index-bitwidth={index_bits}}},convert-vector-to-llvm,convert-arith-to-llvm{{index-bitwidth={index_bits}}},\
@@ -66,7 +74,8 @@ fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
 
 fn metadata(module: OperationRef<'_, '_>) -> Result<KernelMeta, Failure> {
     let missing = |what: &str| {
-        Failure::new(module.location(), format!("a gpu.module without {what}")).next("make it with the pass loop-to-gpu")
+        Failure::new(module.location(), format!("a gpu.module without {what}"))
+            .next("make it with the pass loop-to-gpu")
     };
     Ok(KernelMeta {
         name: crate::ir::symbol_name(&module),
@@ -82,7 +91,14 @@ fn machine(chip: &str) -> Result<TargetMachine, String> {
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     inkwell::targets::Target::from_triple(&triple)
         .map_err(|e| e.to_string())?
-        .create_target_machine(&triple, chip, "+ptx83", OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
+        .create_target_machine(
+            &triple,
+            chip,
+            "+ptx83",
+            OptimizationLevel::Aggressive,
+            RelocMode::Default,
+            CodeModel::Default,
+        )
         .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
 }
 

@@ -8,17 +8,55 @@ use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, RegionLike, TypeLike, ValueLike};
 
 /// Intrinsics that select for every float type in use (f16, bf16, f32, f64).
-const FLOAT: &[&str] = &["fabs", "fma", "fmuladd", "copysign", "maxnum", "minnum", "ceil", "floor", "trunc", "rint", "nearbyint", "roundeven"];
+const FLOAT: &[&str] = &[
+    "fabs",
+    "fma",
+    "fmuladd",
+    "copysign",
+    "maxnum",
+    "minnum",
+    "ceil",
+    "floor",
+    "trunc",
+    "rint",
+    "nearbyint",
+    "roundeven",
+];
 /// Intrinsics that select for f32 and f64.
 const WIDE_FLOAT: &[&str] = &["sqrt"];
 /// Intrinsics that select where the hardware has them: not for f64.
 const NARROW_FLOAT: &[&str] = &["maximum", "minimum"];
 /// Integer intrinsics, and intrinsics without a value.
 const OTHER: &[&str] = &[
-    "smax", "smin", "umax", "umin", "abs", "ctpop", "ctlz", "cttz", "bitreverse", "bswap", "fshl", "fshr", "assume",
-    "lifetime.start", "lifetime.end", "vector.reduce.add", "vector.reduce.mul", "vector.reduce.and", "vector.reduce.or",
-    "vector.reduce.xor", "vector.reduce.smax", "vector.reduce.smin", "vector.reduce.umax", "vector.reduce.umin",
-    "vector.reduce.fadd", "vector.reduce.fmul", "vector.reduce.fmax", "vector.reduce.fmin", "vector.interleave2",
+    "smax",
+    "smin",
+    "umax",
+    "umin",
+    "abs",
+    "ctpop",
+    "ctlz",
+    "cttz",
+    "bitreverse",
+    "bswap",
+    "fshl",
+    "fshr",
+    "assume",
+    "lifetime.start",
+    "lifetime.end",
+    "vector.reduce.add",
+    "vector.reduce.mul",
+    "vector.reduce.and",
+    "vector.reduce.or",
+    "vector.reduce.xor",
+    "vector.reduce.smax",
+    "vector.reduce.smin",
+    "vector.reduce.umax",
+    "vector.reduce.umin",
+    "vector.reduce.fadd",
+    "vector.reduce.fmul",
+    "vector.reduce.fmax",
+    "vector.reduce.fmin",
+    "vector.interleave2",
     "vector.deinterleave2",
 ];
 
@@ -31,8 +69,11 @@ pub fn check(op: OperationRef<'_, '_>) -> Result<(), Failure> {
                 if !selects(inner) {
                     let types: Vec<String> = inner.operands().map(|v| v.r#type().to_string()).collect();
                     let what = call_name(inner).unwrap_or_else(|| name(&inner).to_owned());
-                    return Err(Failure::new(inner.location(), format!("no GPU code for {what} ({})", types.join(", ")))
-                        .next("run math-to-nvvm before code generation, or keep this op out of GPU kernels"));
+                    return Err(Failure::new(
+                        inner.location(),
+                        format!("no GPU code for {what} ({})", types.join(", ")),
+                    )
+                    .next("run math-to-nvvm before code generation, or keep this op out of GPU kernels"));
                 }
                 check(inner)?;
             }

@@ -95,7 +95,10 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let id = b.op(
         "gpu.thread_id",
         &[],
-        &[("dimension", b.attr("#gpu<dim x>")), ("upper_bound", b.attr(&format!("{} : index", signature.block)))],
+        &[
+            ("dimension", b.attr("#gpu<dim x>")),
+            ("upper_bound", b.attr(&format!("{} : index", signature.block))),
+        ],
         &[index],
     );
     let entry = Builder::before(context, &id);
@@ -104,7 +107,8 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let lane = b.value("arith.remui", &[thread, b.index(32)], &[], index);
     let shared_name = format!("{}_shared", signature.name);
     let shared_symbol = b.attr(&format!("@\"{shared_name}\""));
-    let shared_op = entry.op("llvm.mlir.addressof", &[], &[("global_name", shared_symbol)], &[b.ty("!llvm.ptr<3>")]);
+    let shared_op =
+        entry.op("llvm.mlir.addressof", &[], &[("global_name", shared_symbol)], &[b.ty("!llvm.ptr<3>")]);
     let shared_base = result_of(shared_op, 0);
 
     let mut barriers = Barriers::default();
@@ -153,7 +157,8 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
         shared_global(context, gpu_block, func, &shared_name, if dynamic > 0 { 0 } else { shared_bytes });
     }
     let grid = grid(&signature, &grid_order, func)?;
-    let dims = dims_attribute(context, &grid).ok_or_else(|| Failure::new(func.location(), "the grid is not affine"))?;
+    let dims = dims_attribute(context, &grid)
+        .ok_or_else(|| Failure::new(func.location(), "the grid is not affine"))?;
     for (key, value) in [
         ("loop.grid", dims),
         ("loop.block", b.i64_attr(i64::from(signature.block))),
@@ -172,7 +177,9 @@ fn analyse(source: melior::ir::BlockRef<'_, '_>, barriers: &mut Barriers) {
             let mapping = mapping(op);
             let inner = body(&op).expect("a forall has a body");
             match mapping.first().map(String::as_str) {
-                Some(m) if m.starts_with("#gpu.block") || m.starts_with("#gpu.warp") => barriers.analyse(inner, &is_private),
+                Some(m) if m.starts_with("#gpu.block") || m.starts_with("#gpu.warp") => {
+                    barriers.analyse(inner, &is_private)
+                }
                 _ => continue,
             }
             analyse(inner, barriers);
@@ -243,7 +250,13 @@ fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> (MlirBlock, Builder
 }
 
 /// The region of shared memory; of size 0 and external where its size is given at the launch.
-fn shared_global<'c>(context: &'c Context, block: MlirBlock, func: OperationRef<'c, 'c>, name: &str, bytes: i64) {
+fn shared_global<'c>(
+    context: &'c Context,
+    block: MlirBlock,
+    func: OperationRef<'c, 'c>,
+    name: &str,
+    bytes: i64,
+) {
     // SAFETY: the module's block holds the kernel as its first op.
     let first = unsafe { OperationRef::from_raw(mlir_sys::mlirBlockGetFirstOperation(block)) };
     let b = Builder::before(context, &first).located(func.location());
@@ -264,7 +277,11 @@ fn shared_global<'c>(context: &'c Context, block: MlirBlock, func: OperationRef<
 }
 
 /// Launch dimensions x, y, z.
-fn grid(signature: &Signature<'_>, order: &[usize], func: OperationRef<'_, '_>) -> Result<Vec<Expr>, Failure> {
+fn grid(
+    signature: &Signature<'_>,
+    order: &[usize],
+    func: OperationRef<'_, '_>,
+) -> Result<Vec<Expr>, Failure> {
     let fail = |m: String| Failure::new(func.location(), format!("kernel {}: {m}", signature.name));
     if order.len() != signature.grid.len() {
         return Err(fail(format!(
@@ -307,12 +324,18 @@ impl<'c> Target<'c> for Gpu<'c> {
             "loop.all_reduce" => {
                 let block_scope = walk.target.scope == Scope::Block;
                 if walk.target.scope != Scope::Warp && !block_scope {
-                    return Err(Failure::new(op.location(), "loop.all_reduce inside a thread or outside the blocks")
-                        .next("put it between thread foralls"));
+                    return Err(Failure::new(
+                        op.location(),
+                        "loop.all_reduce inside a thread or outside the blocks",
+                    )
+                    .next("put it between thread foralls"));
                 }
                 let expected = if block_scope { walk.target.block } else { 32 };
                 if super::barriers::threads(op) != expected {
-                    return Err(Failure::new(op.location(), format!("loop.all_reduce over other than all {expected} threads of its scope")));
+                    return Err(Failure::new(
+                        op.location(),
+                        format!("loop.all_reduce over other than all {expected} threads of its scope"),
+                    ));
                 }
                 reduce::lower(walk, op)?;
             }
@@ -334,11 +357,15 @@ fn forall<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
     let inner = body(&op).expect("a forall has a body");
     let outer = walk.target.scope;
     let index = Type::index(walk.context);
-    let wrong = |what: &str| Failure::new(op.location(), format!("a forall over {what} does not belong there"));
+    let wrong =
+        |what: &str| Failure::new(op.location(), format!("a forall over {what} does not belong there"));
     let expect = |what: &str, want: i64| match bounds[..] {
         [Some(n)] if n == want => Ok(()),
-        _ => Err(Failure::new(op.location(), format!("the forall over {what} has {bounds:?} iterations, {want} are launched"))
-            .next("loop.block, the arrays and the foralls of a kernel have to agree")),
+        _ => Err(Failure::new(
+            op.location(),
+            format!("the forall over {what} has {bounds:?} iterations, {want} are launched"),
+        )
+        .next("loop.block, the arrays and the foralls of a kernel have to agree")),
     };
     let scope = match kind {
         "#gpu.block" => {
@@ -386,7 +413,12 @@ fn forall<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
             walk.set(inner.argument(0).expect("an induction variable").into(), walk.target.lane);
             Scope::Thread
         }
-        _ => return Err(Failure::new(op.location(), format!("a forall with mapping {mapping:?} in a GPU kernel"))),
+        _ => {
+            return Err(Failure::new(
+                op.location(),
+                format!("a forall with mapping {mapping:?} in a GPU kernel"),
+            ));
+        }
     };
     walk.target.scope = scope;
     walk.block(inner)?;
@@ -410,32 +442,48 @@ fn trip_counts(op: OperationRef<'_, '_>) -> Result<Vec<Option<i64>>, String> {
     if low.iter().any(|l| *l != 0) || step.iter().any(|s| *s != 1) || op.result_count() != 0 {
         return Err("a forall that does not count from 0 in steps of 1, or has results".into());
     }
-    Ok(numbers("staticUpperBound").unwrap_or_default().into_iter().map(|n| (n != i64::MIN).then_some(n)).collect())
+    Ok(numbers("staticUpperBound")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|n| (n != i64::MIN).then_some(n))
+        .collect())
 }
 
 fn alloca<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
     let memref: Value = op.result(0).expect("one result").into();
     let ty = memref.r#type();
     let fail = |m: &str, next: &str| Failure::new(op.location(), format!("{m}: {ty}")).next(next);
-    let dims: Vec<i64> = static_dims(ty)
-        .map(|d| d.iter().map(|e| e.as_const().expect("static")).collect())
-        .ok_or_else(|| fail("an array of dynamic size", "arrays of a kernel have static sizes"))?;
+    let dims: Vec<i64> =
+        static_dims(ty)
+            .map(|d| d.iter().map(|e| e.as_const().expect("static")).collect())
+            .ok_or_else(|| fail("an array of dynamic size", "arrays of a kernel have static sizes"))?;
     let element = crate::kernel::builder::element_type(ty);
     let space = space(ty);
     let scope = walk.target.scope;
     let entry = walk.target.entry.located(op.location());
     let (thread, dims) = match (space.as_str(), scope) {
         (PRIVATE, Scope::Block | Scope::Warp) => {
-            let (thread, count) =
-                if scope == Scope::Block { (walk.target.thread, walk.target.block) } else { (walk.target.lane, 32) };
+            let (thread, count) = if scope == Scope::Block {
+                (walk.target.thread, walk.target.block)
+            } else {
+                (walk.target.lane, 32)
+            };
             if dims.first() != Some(&count) {
-                return Err(fail("a private array whose first dimension is not the threads of its scope", "give it one entry a thread"));
+                return Err(fail(
+                    "a private array whose first dimension is not the threads of its scope",
+                    "give it one entry a thread",
+                ));
             }
             (Some(thread), &dims[1..])
         }
         ("" | PRIVATE, Scope::Thread) => (None, &dims[..]),
         (WORKGROUP, Scope::Block | Scope::Warp) => (None, &dims[..]),
-        _ => return Err(fail("an array in this memory space does not belong there", "see the table of loop constructs in ARCHITECTURE.md")),
+        _ => {
+            return Err(fail(
+                "an array in this memory space does not belong there",
+                "see the table of loop constructs in ARCHITECTURE.md",
+            ));
+        }
     };
     let count: i64 = dims.iter().product::<i64>().max(1);
     let shared = space == WORKGROUP;

@@ -27,8 +27,11 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         "strict" => true,
         "default" => false,
         other => {
-            return Err(Failure::new(module.as_operation().location(), format!("numerics={other} does not exist"))
-                .next("write numerics=default or numerics=strict"));
+            return Err(Failure::new(
+                module.as_operation().location(),
+                format!("numerics={other} does not exist"),
+            )
+            .next("write numerics=default or numerics=strict"));
         }
     };
     // SAFETY: the body lives as long as the module.
@@ -71,7 +74,9 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Resul
         "arith.divf" if element_type(emit.ty) == b.ty("f32") && hw != (Hardware::Nvptx { strict: true }) => {
             Some(emit.div(operands[0], operands[1]))
         }
-        "arith.maximumf" | "arith.minimumf" if emit.double() => Some(double_extremum(&emit, which, &operands)),
+        "arith.maximumf" | "arith.minimumf" if emit.double() => {
+            Some(double_extremum(&emit, which, &operands))
+        }
         _ if which.starts_with("math.") => Some(math::expand(&emit, which, &operands).map_err(|m| {
             Failure::new(op.location(), m).next("compute it in f32 or f64, or keep it out of GPU kernels")
         })?),

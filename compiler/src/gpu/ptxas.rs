@@ -24,10 +24,7 @@ pub fn find() -> Option<PathBuf> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent()?.join(".strata-env/lib");
     let mut pythons: Vec<_> = std::fs::read_dir(root).ok()?.flatten().map(|e| e.path()).collect();
     pythons.sort();
-    pythons
-        .into_iter()
-        .map(|p| p.join("site-packages/nvidia/cuda_nvcc/bin/ptxas"))
-        .find(|p| p.exists())
+    pythons.into_iter().map(|p| p.join("site-packages/nvidia/cuda_nvcc/bin/ptxas")).find(|p| p.exists())
 }
 
 /// Assembles `ptx` for `chip` and reads the report; the assembler's own message where it does not accept it.

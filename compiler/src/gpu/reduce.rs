@@ -61,13 +61,15 @@ fn values(ty: Type<'_>) -> i64 {
 pub fn lower<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
     let source = op.operand(0).expect("an array");
     let memory = walk.memory(&op, source)?;
-    let kind = op.attribute("kind").ok().and_then(|a| IntegerAttribute::try_from(a).ok()).map_or(0, |a| a.value());
+    let kind =
+        op.attribute("kind").ok().and_then(|a| IntegerAttribute::try_from(a).ok()).map_or(0, |a| a.value());
     let count = values(source.r#type());
     let b = walk.b;
     let stored = storage(&b, memory.element);
     let align = [("alignment", b.i64_attr(bytes_of(memory.element)))];
-    let combine = combiner(&b, kind, memory.element)
-        .ok_or_else(|| Failure::new(op.location(), format!("this reduction does not exist for {}", memory.element)))?;
+    let combine = combiner(&b, kind, memory.element).ok_or_else(|| {
+        Failure::new(op.location(), format!("this reduction does not exist for {}", memory.element))
+    })?;
     let step = |v: Val<'c>, offset: i64| {
         let other = shuffle(&b, v, offset);
         b.value(combine, &[v, other], &[], v.r#type())
@@ -101,7 +103,8 @@ pub fn lower<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Resu
         }
         inside.op("scf.yield", &[], &[], &[]);
         b.op("gpu.barrier", &[], &[], &[]);
-        let mine = b.value("arith.andi", &[walk.target.lane, b.index(warps - 1)], &[], Type::index(b.context));
+        let mine =
+            b.value("arith.andi", &[walk.target.lane, b.index(warps - 1)], &[], Type::index(b.context));
         for (k, v) in partial.iter_mut().enumerate() {
             let i = b.add(mine, b.index(k as i64 * warps));
             *v = b.value("llvm.load", &[pointer(&b, &shared, i, 32)], &align, stored);

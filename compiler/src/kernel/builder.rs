@@ -3,7 +3,9 @@
 use melior::Context;
 use melior::ir::attribute::{FloatAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationBuilder, OperationLike, OperationRef};
-use melior::ir::{Attribute, AttributeLike, Identifier, Location, Operation, Region, Type, TypeLike, Value, ValueLike};
+use melior::ir::{
+    Attribute, AttributeLike, Identifier, Location, Operation, Region, Type, TypeLike, Value, ValueLike,
+};
 use mlir_sys::{MlirBlock, MlirOperation};
 
 /// A value in the module that is being built. Handles are only valid while the op that made them lives.
@@ -51,7 +53,11 @@ impl<'c> Builder<'c> {
             match self.at {
                 At::End(block) => mlir_sys::mlirBlockAppendOwnedOperation(block, raw),
                 At::Before(next) => {
-                    mlir_sys::mlirBlockInsertOwnedOperationBefore(mlir_sys::mlirOperationGetBlock(next), next, raw);
+                    mlir_sys::mlirBlockInsertOwnedOperationBefore(
+                        mlir_sys::mlirOperationGetBlock(next),
+                        next,
+                        raw,
+                    );
                 }
             }
             OperationRef::from_raw(raw)
@@ -67,7 +73,8 @@ impl<'c> Builder<'c> {
         results: &[Type<'c>],
         regions: Vec<Region<'c>>,
     ) -> OperationRef<'c, 'c> {
-        let attributes: Vec<_> = attributes.iter().map(|(k, v)| (Identifier::new(self.context, k), *v)).collect();
+        let attributes: Vec<_> =
+            attributes.iter().map(|(k, v)| (Identifier::new(self.context, k), *v)).collect();
         let op = OperationBuilder::new(name, self.location)
             .add_operands(operands)
             .add_attributes(&attributes)
@@ -158,7 +165,12 @@ impl<'c> Builder<'c> {
             (Some(a), Some(b)) => self.index(a + b),
             (Some(0), _) => b,
             (_, Some(0)) => a,
-            _ => self.value("arith.addi", &[a, b], &[("overflowFlags", self.attr("#arith.overflow<nsw>"))], a.r#type()),
+            _ => self.value(
+                "arith.addi",
+                &[a, b],
+                &[("overflowFlags", self.attr("#arith.overflow<nsw>"))],
+                a.r#type(),
+            ),
         }
     }
 
@@ -168,13 +180,23 @@ impl<'c> Builder<'c> {
             (Some(a), Some(b)) => self.index(a * b),
             (Some(0), _) | (_, Some(1)) => a,
             (_, Some(0)) | (Some(1), _) => b,
-            _ => self.value("arith.muli", &[a, b], &[("overflowFlags", self.attr("#arith.overflow<nsw>"))], a.r#type()),
+            _ => self.value(
+                "arith.muli",
+                &[a, b],
+                &[("overflowFlags", self.attr("#arith.overflow<nsw>"))],
+                a.r#type(),
+            ),
         }
     }
 
     /// `arith.cmpi` with a predicate of MLIR's numbering (0 eq, 1 ne, 2 slt, 3 sle, 4 sgt, 5 sge, 6 ult, …).
     pub fn cmpi(&self, predicate: i64, a: Val<'c>, b: Val<'c>) -> Val<'c> {
-        self.value("arith.cmpi", &[a, b], &[("predicate", self.i64_attr(predicate))], self.bool_like(a.r#type()))
+        self.value(
+            "arith.cmpi",
+            &[a, b],
+            &[("predicate", self.i64_attr(predicate))],
+            self.bool_like(a.r#type()),
+        )
     }
 
     /// `i1`, or the vector of `i1` with as many elements as `ty` has.

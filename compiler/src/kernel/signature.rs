@@ -96,7 +96,10 @@ impl<'c> Signature<'c> {
             } else if argument.r#type() == Type::index(unsafe { func.context().to_ref() }) {
                 symbols.push(i);
             } else {
-                return Err(fail(format!("argument {i} is neither a memref nor an index: {}", argument.r#type())));
+                return Err(fail(format!(
+                    "argument {i} is neither a memref nor an index: {}",
+                    argument.r#type()
+                )));
             }
         }
         let grid = match func.attribute("loop.grid") {
@@ -104,7 +107,9 @@ impl<'c> Signature<'c> {
             Err(_) => return Err(fail("it has no attribute loop.grid".into())),
         };
         let threads = match func.attribute("loop.block") {
-            Ok(a) => IntegerAttribute::try_from(a).map_err(|_| fail("loop.block is not a number".into()))?.value(),
+            Ok(a) => {
+                IntegerAttribute::try_from(a).map_err(|_| fail("loop.block is not a number".into()))?.value()
+            }
             Err(_) => 1,
         };
         if !(1..=1024).contains(&threads) {
@@ -140,7 +145,8 @@ fn buffer<'c>(func: &OperationRef<'c, '_>, i: usize, ty: Type<'c>) -> Result<Buf
     let attribute = |name: &str| argument_attribute(func, i, name);
     let dims = match attribute("loop.dims") {
         Some(a) => dims_of(a).ok_or(format!("loop.dims of argument {i} is not a #graph.dims<…>"))?,
-        None => static_dims(ty).ok_or(format!("argument {i} has dynamic sizes but no attribute loop.dims: {ty}"))?,
+        None => static_dims(ty)
+            .ok_or(format!("argument {i} has dynamic sizes but no attribute loop.dims: {ty}"))?,
     };
     let rank = dims.len();
     let strides = match attribute("loop.strides") {
@@ -150,7 +156,10 @@ fn buffer<'c>(func: &OperationRef<'c, '_>, i: usize, ty: Type<'c>) -> Result<Buf
     // SAFETY: the caller checked that it is a memref, so shaped.
     let expected = unsafe { mlir_sys::mlirShapedTypeGetRank(ty.to_raw()) } as usize;
     if expected != rank || strides.len() != rank {
-        return Err(format!("argument {i} has rank {expected}, its loop.dims {rank}, its strides {}", strides.len()));
+        return Err(format!(
+            "argument {i} has rank {expected}, its loop.dims {rank}, its strides {}",
+            strides.len()
+        ));
     }
     Ok(BufferArg {
         argument: i,

@@ -10,7 +10,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Runs an upstream pipeline on `op`; `anchor` is the op's name, `passes` what stands between the parentheses.
-pub fn run<'c>(context: &'c Context, op: OperationRef<'c, '_>, anchor: &str, passes: &str) -> Result<(), Failure> {
+pub fn run<'c>(
+    context: &'c Context,
+    op: OperationRef<'c, '_>,
+    anchor: &str,
+    passes: &str,
+) -> Result<(), Failure> {
     let messages = Rc::new(RefCell::new(Vec::new()));
     let sink = messages.clone();
     let handler = context.attach_diagnostic_handler(move |d| {
@@ -20,7 +25,10 @@ pub fn run<'c>(context: &'c Context, op: OperationRef<'c, '_>, anchor: &str, pas
     // SAFETY: the manager is anchored on the op's own name and dropped before the op.
     let ok = unsafe {
         let name = melior::StringRef::new(anchor);
-        let manager = PassManager::from_raw(mlir_sys::mlirPassManagerCreateOnOperation(context.to_raw(), name.to_raw()));
+        let manager = PassManager::from_raw(mlir_sys::mlirPassManagerCreateOnOperation(
+            context.to_raw(),
+            name.to_raw(),
+        ));
         match parse_pass_pipeline(manager.as_operation_pass_manager(), &format!("{anchor}({passes})")) {
             Err(e) => Err(e.to_string()),
             Ok(()) if mlir_sys::mlirPassManagerRunOnOp(manager.to_raw(), op.to_raw()).value != 0 => Ok(()),

@@ -9,7 +9,9 @@ use crate::ir::{name, ops};
 use melior::Context;
 use melior::ir::attribute::{IntegerAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::{Attribute, Block, BlockLike, BlockRef, Region, RegionLike, Type, TypeLike, Value, ValueLike};
+use melior::ir::{
+    Attribute, Block, BlockLike, BlockRef, Region, RegionLike, Type, TypeLike, Value, ValueLike,
+};
 use mlir_sys::{MlirBlock, MlirOperation};
 use std::collections::HashMap;
 
@@ -83,7 +85,10 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     /// Where a memref of the source lies.
     pub fn memory(&self, op: &OperationRef<'c, '_>, source: Value<'c, '_>) -> Result<Memory<'c>, Failure> {
         self.memory.get(&(source.to_raw().ptr as usize)).cloned().ok_or_else(|| {
-            Failure::new(op.location(), format!("{} uses a memref that is neither an argument nor an alloca", name(op)))
+            Failure::new(
+                op.location(),
+                format!("{} uses a memref that is neither an argument nor an alloca", name(op)),
+            )
         })
     }
 
@@ -177,7 +182,8 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             regions.push(region);
         }
         let operands = self.operands(op);
-        let results: Vec<_> = (0..op.result_count()).map(|i| op.result(i).expect("in range").r#type()).collect();
+        let results: Vec<_> =
+            (0..op.result_count()).map(|i| op.result(i).expect("in range").r#type()).collect();
         let attributes = attributes(op);
         let attributes: Vec<_> = attributes.iter().map(|(k, v)| (k.as_str(), *v)).collect();
         let new = self.b.op_with(name(&op), &operands, &attributes, &results, regions);
@@ -239,7 +245,8 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     fn unroll(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
         let (low, high, step) = self.bounds(op).expect("checked before");
         let body = crate::ir::body(&op).expect("a loop has a body");
-        let mut carried: Vec<Val<'c>> = (3..op.operand_count()).map(|i| self.get(op.operand(i).expect("in range"))).collect();
+        let mut carried: Vec<Val<'c>> =
+            (3..op.operand_count()).map(|i| self.get(op.operand(i).expect("in range"))).collect();
         let iv_type = body.argument(0).expect("an induction variable").r#type();
         let mut at = low;
         while at < high {
@@ -265,7 +272,12 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     }
 
     /// Pointer to the element that `op` names by its operands from `first` on.
-    fn address(&mut self, op: OperationRef<'c, 'c>, first: usize, vector: bool) -> Result<(Val<'c>, Memory<'c>), Failure> {
+    fn address(
+        &mut self,
+        op: OperationRef<'c, 'c>,
+        first: usize,
+        vector: bool,
+    ) -> Result<(Val<'c>, Memory<'c>), Failure> {
         let memory = self.memory(&op, op.operand(first).expect("a memref"))?;
         let indices: Vec<_> = (first + 1 + memory.dropped()..op.operand_count())
             .map(|i| self.get(op.operand(i).expect("in range")))
@@ -273,12 +285,18 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         if let Some(thread) = memory.thread
             && op.operand(first + 1).map(|i| self.get(i).to_raw().ptr) != Ok(thread.to_raw().ptr)
         {
-            return Err(Failure::new(op.location(), "the first index of a private array is not the thread of the enclosing forall")
-                .next("exchange values between threads through shared memory or loop.all_reduce"));
+            return Err(Failure::new(
+                op.location(),
+                "the first index of a private array is not the thread of the enclosing forall",
+            )
+            .next("exchange values between threads through shared memory or loop.all_reduce"));
         }
         if vector && memory.strides.last().is_some_and(|s| const_of(*s) != Some(1)) {
-            return Err(Failure::new(op.location(), format!("{} along a dimension that is not contiguous", name(&op)))
-                .next("load and store elements one by one there"));
+            return Err(Failure::new(
+                op.location(),
+                format!("{} along a dimension that is not contiguous", name(&op)),
+            )
+            .next("load and store elements one by one there"));
         }
         let b = self.b;
         let mut sum = b.index(0);

@@ -211,7 +211,14 @@ impl<'c> Emit<'c> {
                 let position = self.b.attr(&format!("array<i64: {i}>"));
                 let parts: Vec<_> = operands
                     .iter()
-                    .map(|v| self.b.value("vector.extract", &[*v], &[("static_position", position)], element_type(ty)))
+                    .map(|v| {
+                        self.b.value(
+                            "vector.extract",
+                            &[*v],
+                            &[("static_position", position)],
+                            element_type(ty),
+                        )
+                    })
                     .collect();
                 one(&parts)
             })

@@ -32,7 +32,8 @@ pub fn reduction<'c>(e: &Emit<'c>, op: OperationRef<'c, 'c>) -> Option<Val<'c>> 
         _ => return None,
     };
     let fastmath = op.attribute("fastmath").ok().filter(|_| float);
-    let tree = !float || fastmath.is_some_and(|f| f.to_string().contains("reassoc") || f.to_string().contains("fast>"));
+    let tree = !float
+        || fastmath.is_some_and(|f| f.to_string().contains("reassoc") || f.to_string().contains("fast>"));
     let attributes: Vec<_> = fastmath.map(|f| ("fastmath", f)).into_iter().collect();
     let join = |a: Val<'c>, b: Val<'c>| e.b.value(combine, &[a, b], &attributes, element);
     let mut parts: Vec<Val<'c>> = (0..lanes(source.r#type()))

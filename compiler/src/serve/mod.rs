@@ -7,7 +7,8 @@ use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use strata_runtime::client::protocol::{
-    self, CompileOptions, Compiled, Failure, Numerics, Op, Outcome, Request, Response, Source, read_frame, write_frame,
+    self, CompileOptions, Compiled, Failure, Numerics, Op, Outcome, Request, Response, Source, read_frame,
+    write_frame,
 };
 
 /// Serves until the client closes the pipe or asks for the end. Errors are those of the pipe.
@@ -29,9 +30,11 @@ pub fn serve(input: &mut impl Read, output: &mut impl Write) -> strata_runtime::
 
 fn answer(source: &Source, options: &CompileOptions) -> Outcome {
     // Written first, so that it is there when LLVM aborts the process.
-    let reproducer = options.reproducer_dir.as_ref().and_then(|dir| write_reproducer(Path::new(dir), source, options));
+    let reproducer =
+        options.reproducer_dir.as_ref().and_then(|dir| write_reproducer(Path::new(dir), source, options));
     let result = catch_unwind(AssertUnwindSafe(|| compile_source(source, options))).unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let what =
+            panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         Err(vec![format!("the compiler panicked: {}; this is a bug of strata", what.unwrap_or("no message"))])
     });
     match result {
@@ -49,14 +52,18 @@ fn answer(source: &Source, options: &CompileOptions) -> Outcome {
 }
 
 fn compile_source(source: &Source, options: &CompileOptions) -> Result<Compiled, Vec<String>> {
-    if let Some(unknown) = options.extra.keys().find(|k| !["fuse", "libraries", "abort"].contains(&k.as_str())) {
+    if let Some(unknown) =
+        options.extra.keys().find(|k| !["fuse", "libraries", "abort"].contains(&k.as_str()))
+    {
         return Err(vec![format!("unknown option '{unknown}'; known: fuse, libraries")]);
     }
     if options.extra.get("abort").is_some_and(|v| v == "true") {
         // For tests of what an LLVM abort does to the embedding program.
         std::process::abort();
     }
-    let texts = |list: Vec<crate::driver::diagnostics::Diagnostic>| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts = |list: Vec<crate::driver::diagnostics::Diagnostic>| {
+        list.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
     let context = strata_dialects::context();
     let (input, name) = match source {
         Source::Mlir(text) => (Input::Mlir(text.clone()), "program.mlir"),
@@ -65,7 +72,8 @@ fn compile_source(source: &Source, options: &CompileOptions) -> Result<Compiled,
     };
     let name = if options.source_name.is_empty() { name } else { &options.source_name };
     let mut program = module(&context, &input, name, None).map_err(texts)?;
-    let compiled = compile(&context, &mut program, &resolve(options, name)).map_err(|e| texts(e.diagnostics))?;
+    let compiled =
+        compile(&context, &mut program, &resolve(options, name)).map_err(|e| texts(e.diagnostics))?;
     let artifact = compiled.artifact.to_bytes().map_err(|e| vec![e.to_string()])?;
     Ok(Compiled { artifact, events: compiled.events, timings: compiled.timings })
 }

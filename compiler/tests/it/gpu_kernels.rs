@@ -14,13 +14,23 @@ pub fn sample(name: &str) -> String {
     std::fs::read_to_string(path).expect("a sample")
 }
 
-pub fn run_pass<'c>(context: &'c Context, module: &Module<'c>, pass: &Pass, target: &str) -> Result<(), Failure> {
+pub fn run_pass<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    pass: &Pass,
+    target: &str,
+) -> Result<(), Failure> {
     let options = pass.options.iter().map(|o| (o.name.to_owned(), o.default.to_owned())).collect();
     let target: Target = target.parse().expect("a target");
     let cx = PassCx { context, target, options, stats: RefCell::default() };
     (pass.run)(&cx, module)?;
     use melior::ir::operation::OperationLike;
-    assert!(module.as_operation().verify(), "{} leaves an invalid module:\n{}", pass.name, module.as_operation());
+    assert!(
+        module.as_operation().verify(),
+        "{} leaves an invalid module:\n{}",
+        pass.name,
+        module.as_operation()
+    );
     Ok(())
 }
 
@@ -50,7 +60,8 @@ fn check(name: &str, wide_loads: usize, wide_stores: usize) {
         assert!(!ptx.contains(".local"), "local memory: {ptx}");
         // Without the assembler (no test environment) the text alone is checked.
         if let Some(ptxas) = ptxas::find() {
-            let report = ptxas::report(&ptxas, ptx, chip).unwrap_or_else(|e| panic!("{name} {chip}: {e}\n{ptx}"));
+            let report =
+                ptxas::report(&ptxas, ptx, chip).unwrap_or_else(|e| panic!("{name} {chip}: {e}\n{ptx}"));
             assert_eq!((report.spills, report.stack), (0, 0), "{name} {chip}: {report:?}");
             println!("{name} {chip}: {report:?}");
         }

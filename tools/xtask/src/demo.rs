@@ -45,7 +45,11 @@ fn command(strata: &Path, model: &Path, device: Device) -> Cmd {
         Device::Cpu => "cpu",
         Device::Cuda => "cuda",
     };
-    Cmd::new(strata).dir(&paths::root()).args(["demo", "--folder"]).arg(model.parent().expect("a file in a folder")).args(["--device", device])
+    Cmd::new(strata)
+        .dir(&paths::root())
+        .args(["demo", "--folder"])
+        .arg(model.parent().expect("a file in a folder"))
+        .args(["--device", device])
 }
 
 fn model() -> Result<PathBuf> {

@@ -75,7 +75,13 @@ pub fn main(args: &Args) -> ExitCode {
             serde_json::json!({"output": args.output, "kernels": plan.kernels.len(), "steps": plan.steps.len(), "seconds": timings})
         );
     } else {
-        println!("{}: {} kernels, {} steps, compiled in {:.1} ms", args.output.display(), plan.kernels.len(), plan.steps.len(), total as f64 * 1e-6);
+        println!(
+            "{}: {} kernels, {} steps, compiled in {:.1} ms",
+            args.output.display(),
+            plan.kernels.len(),
+            plan.steps.len(),
+            total as f64 * 1e-6
+        );
         for (name, t) in &compiled.timings {
             println!("  {name:8} {:8.1} ms", *t as f64 * 1e-6);
         }

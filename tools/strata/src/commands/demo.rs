@@ -73,14 +73,20 @@ fn demo(args: &Args) -> Result<bool, super::Failed> {
     let steps = single.artifact.plan.steps.len();
     let single = Executable::new(single.artifact, device.clone()).map_err(text)?;
     let alone = measure(&single, &device, &batch, 50)?;
-    println!("{} images a call: {together:.3} ms in {} steps; op by op {alone:.3} ms in {steps} steps ({:.1} times as long)", args.batch, plan.steps.len(), alone / together);
+    println!(
+        "{} images a call: {together:.3} ms in {} steps; op by op {alone:.3} ms in {steps} steps ({:.1} times as long)",
+        args.batch,
+        plan.steps.len(),
+        alone / together
+    );
     Ok(right)
 }
 
 /// The images of the folder with their digits, from labels.json.
 fn labels(folder: &Path) -> Result<Vec<(String, usize)>, super::Failed> {
     let path = folder.join("labels.json");
-    let json = std::fs::read_to_string(&path).map_err(|e| vec![format!("cannot read {}: {e}", path.display())])?;
+    let json =
+        std::fs::read_to_string(&path).map_err(|e| vec![format!("cannot read {}: {e}", path.display())])?;
     let map: std::collections::BTreeMap<String, usize> = serde_json::from_str(&json).map_err(text)?;
     Ok(map.into_iter().collect())
 }
@@ -107,7 +113,10 @@ fn picture(image: &HostTensor, probabilities: &[f64], best: usize, label: usize)
             out.extend([shade, shade]);
         }
         match row {
-            1 => out.push_str(&format!("   it is a {label}, read as {best}{}", if best == label { "" } else { " (wrong)" })),
+            1 => out.push_str(&format!(
+                "   it is a {label}, read as {best}{}",
+                if best == label { "" } else { " (wrong)" }
+            )),
             3..=5 => {
                 let digit = order[row - 3];
                 let bar = "■".repeat((probabilities[digit] * 20.0).round() as usize);
@@ -142,6 +151,7 @@ fn batch(args: &Args, labels: &[(String, usize)]) -> Result<Vec<HostTensor>, sup
     for (file, _) in labels.iter().cycle().take(args.batch) {
         values.extend(HostTensor::read_npy(&args.folder.join("images").join(file)).map_err(text)?.to_f64());
     }
-    let all = HostTensor::from_f64(strata_runtime::DType::F32, &[args.batch, 1, 8, 8], &values).map_err(text)?;
+    let all =
+        HostTensor::from_f64(strata_runtime::DType::F32, &[args.batch, 1, 8, 8], &values).map_err(text)?;
     Ok(vec![all])
 }

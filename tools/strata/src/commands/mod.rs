@@ -26,7 +26,10 @@ pub fn compile_file(path: &Path, options: &Options) -> Result<Compiled, Failed> 
     strata_compiler::compile::compile(&context, &mut program, &options).map_err(|e: CompileError| {
         let mut lines = texts(e.diagnostics);
         if !e.pipeline.is_empty() {
-            lines.push(format!("note: in step '{}'; the levels before it: strata compile {name} --dump-dir=DIR", e.pipeline));
+            lines.push(format!(
+                "note: in step '{}'; the levels before it: strata compile {name} --dump-dir=DIR",
+                e.pipeline
+            ));
         }
         lines
     })

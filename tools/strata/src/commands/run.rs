@@ -107,7 +107,8 @@ fn run(args: &Args) -> Result<(), super::Failed> {
     let bench = args.bench.map(|n| measure(&executable, &device, &inputs, n)).transpose()?;
     let profile = if args.profile { Some(profile(&executable, &inputs)?) } else { None };
     if args.json {
-        let timings: BTreeMap<&str, f64> = timings.iter().map(|(n, t)| (n.as_str(), *t as f64 * 1e-9)).collect();
+        let timings: BTreeMap<&str, f64> =
+            timings.iter().map(|(n, t)| (n.as_str(), *t as f64 * 1e-9)).collect();
         println!(
             "{}",
             serde_json::json!({
@@ -119,7 +120,12 @@ fn run(args: &Args) -> Result<(), super::Failed> {
         return Ok(());
     }
     if let Some(ms) = bench {
-        println!("{ms:.4} ms a call on {} (median of {}), {} steps", device.name(), args.bench.unwrap_or(0), plan.steps.len());
+        println!(
+            "{ms:.4} ms a call on {} (median of {}), {} steps",
+            device.name(),
+            args.bench.unwrap_or(0),
+            plan.steps.len()
+        );
     }
     if let Some(p) = profile {
         println!("{p}");
@@ -147,12 +153,17 @@ fn make_inputs(plan: &Plan, args: &Args) -> Result<Vec<HostTensor>, super::Faile
     for (i, s) in plan.symbols.iter().enumerate() {
         let given = dims.get(s.info.name.as_str()).or(dims.get(format!("s{i}").as_str()));
         sizes.push(match (given, &s.binding) {
-            (Some(n), _) => n.parse().map_err(|_| vec![format!("--dim {}={n} is not a number", s.info.name)])?,
+            (Some(n), _) => {
+                n.parse().map_err(|_| vec![format!("--dim {}={n} is not a number", s.info.name)])?
+            }
             (None, Binding::Defined(e)) => e.eval(&sizes).unwrap_or(1),
             (None, _) => s.info.hint.unwrap_or_else(|| 4.clamp(s.info.min, s.info.max)),
         });
     }
-    if let Some(unknown) = dims.keys().find(|k| !plan.symbols.iter().enumerate().any(|(i, s)| s.info.name == **k || format!("s{i}") == **k)) {
+    if let Some(unknown) = dims
+        .keys()
+        .find(|k| !plan.symbols.iter().enumerate().any(|(i, s)| s.info.name == **k || format!("s{i}") == **k))
+    {
         let known: Vec<&str> = plan.symbols.iter().map(|s| s.info.name.as_str()).collect();
         return Err(vec![format!("--dim {unknown}: no such symbol; known: {}", known.join(", "))]);
     }
@@ -169,40 +180,61 @@ fn make_inputs(plan: &Plan, args: &Args) -> Result<Vec<HostTensor>, super::Faile
             let Some(seed) = value.strip_prefix("random:") else {
                 return HostTensor::read_npy(std::path::Path::new(value)).map_err(text);
             };
-            let seed: u64 = seed.parse().map_err(|_| vec![format!("--input {}=random:{seed}: the seed is not a number", input.name)])?;
+            let seed: u64 = seed.parse().map_err(|_| {
+                vec![format!("--input {}=random:{seed}: the seed is not a number", input.name)]
+            })?;
             let buffer = &plan.buffers[input.buffer.0 as usize];
-            let shape: Option<Vec<usize>> = buffer.shape.iter().map(|e| e.eval(&sizes).map(|n| n as usize)).collect();
-            let shape = shape.ok_or_else(|| vec![format!("input {} has a size without a value", input.name)])?;
+            let shape: Option<Vec<usize>> =
+                buffer.shape.iter().map(|e| e.eval(&sizes).map(|n| n as usize)).collect();
+            let shape =
+                shape.ok_or_else(|| vec![format!("input {} has a size without a value", input.name)])?;
             HostTensor::random(buffer.dtype, &shape, seed.wrapping_add(k as u64)).map_err(text)
         })
         .collect()
 }
 
-/// The median time of a call in milliseconds, inputs and outputs on the device.
-pub fn measure(executable: &Executable, device: &Arc<dyn Device>, inputs: &[HostTensor], n: usize) -> Result<f64, super::Failed> {
+/// The median time of a call in milliseconds, inputs and outputs on the device. On a GPU each sample is a run of calls, so that the
+/// time of the launches is hidden behind the work as it is in use.
+pub fn measure(
+    executable: &Executable,
+    device: &Arc<dyn Device>,
+    inputs: &[HostTensor],
+    n: usize,
+) -> Result<f64, super::Failed> {
     let stream = Stream::default();
-    let on_device: Vec<DeviceTensor> =
-        inputs.iter().map(|t| DeviceTensor::upload(executable.pool(), t, stream)).collect::<Result<_, _>>().map_err(text)?;
+    let on_device: Vec<DeviceTensor> = inputs
+        .iter()
+        .map(|t| DeviceTensor::upload(executable.pool(), t, stream))
+        .collect::<Result<_, _>>()
+        .map_err(text)?;
     for _ in 0..3 {
         executable.run(&on_device).map_err(text)?;
     }
     device.synchronize(stream).map_err(text)?;
+    let calls = if device.host_memory() { 1 } else { 20 };
     let mut times = Vec::new();
     for _ in 0..n.max(1) {
         let from = device.record(stream).map_err(text)?;
-        let outputs = executable.run(&on_device).map_err(text)?;
+        for _ in 0..calls {
+            executable.run(&on_device).map_err(text)?;
+        }
         let to = device.record(stream).map_err(text)?;
         device.synchronize(stream).map_err(text)?;
-        times.push(device.elapsed_ns(&from, &to).map_err(text)? as f64 * 1e-6);
-        drop(outputs);
+        times.push(device.elapsed_ns(&from, &to).map_err(text)? as f64 * 1e-6 / calls as f64);
     }
     times.sort_by(f64::total_cmp);
     Ok(times[times.len() / 2])
 }
 
-fn profile(executable: &Executable, inputs: &[HostTensor]) -> Result<strata_runtime::exec::Profile, super::Failed> {
+fn profile(
+    executable: &Executable,
+    inputs: &[HostTensor],
+) -> Result<strata_runtime::exec::Profile, super::Failed> {
     let stream = Stream::default();
-    let on_device: Vec<DeviceTensor> =
-        inputs.iter().map(|t| DeviceTensor::upload(executable.pool(), t, stream)).collect::<Result<_, _>>().map_err(text)?;
+    let on_device: Vec<DeviceTensor> = inputs
+        .iter()
+        .map(|t| DeviceTensor::upload(executable.pool(), t, stream))
+        .collect::<Result<_, _>>()
+        .map_err(text)?;
     executable.profile(&on_device, 10, &mut strata_runtime::exec::NoHostCalls).map_err(text)
 }

@@ -44,7 +44,8 @@ fn translate(args: &Args) -> Result<String, super::Failed> {
         if args.to != Form::Plan {
             return Err(vec!["an artifact holds a plan and machine code; use --to=plan".into()]);
         }
-        let artifact = strata_runtime::artifact::Artifact::read(&args.model).map_err(|e| vec![e.to_string()])?;
+        let artifact =
+            strata_runtime::artifact::Artifact::read(&args.model).map_err(|e| vec![e.to_string()])?;
         return Ok(artifact.plan.to_string());
     }
     if args.to == Form::Mlir {
@@ -61,8 +62,12 @@ fn translate(args: &Args) -> Result<String, super::Failed> {
     match args.to {
         Form::Plan => Ok(compiled.artifact.plan.to_string()),
         _ => {
-            let texts: Vec<String> =
-                compiled.artifact.images.iter().map(|i| String::from_utf8_lossy(&i.bytes).into_owned()).collect();
+            let texts: Vec<String> = compiled
+                .artifact
+                .images
+                .iter()
+                .map(|i| String::from_utf8_lossy(&i.bytes).into_owned())
+                .collect();
             if args.how.target.device() != strata_runtime::plan::DeviceKind::Cuda {
                 return Err(vec!["only GPU targets have PTX; add --target=nvptx:sm_90a".into()]);
             }
