@@ -79,7 +79,7 @@ impl From<Failure> for CompileError {
 pub fn phases(options: &Options) -> Vec<(&'static str, String)> {
     let numerics = if options.strict { "strict" } else { "default" };
     let mut list = vec![
-        ("graph", "decompose-composites,canonicalize,cse".to_owned()),
+        ("graph", "decompose-composites,legalize-library-calls,canonicalize,cse".to_owned()),
         ("fused", format!("fuse{{enable={} libraries={}}},outline-kernels", options.fuse, options.libraries)),
         ("tensor", format!("graph-to-linalg{{numerics={numerics}}},cse")),
         ("loop", "linalg-to-loops,canonicalize,cse".to_owned()),

@@ -6,6 +6,7 @@ use crate::driver::test_passes::TEST_PASSES;
 /// Every pass of Strata's own. A new pass is one file, one line here, one lit test of the same name.
 pub static PASSES: &[&Pass] = &[
     &crate::graph::decompose_composites::PASS,
+    &crate::graph::legalize_library_calls::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
 ];

@@ -3,6 +3,7 @@
 pub mod arena;
 pub mod decompose_composites;
 pub mod fuse;
+pub mod legalize_library_calls;
 pub mod outline_kernels;
 pub mod product_layout;
 pub mod symbols;

@@ -1,0 +1,48 @@
+// RUN: strata-opt %s --passes=decompose-composites,fuse | FileCheck %s
+// RUN: strata-opt %s --passes=decompose-composites,fuse{enable=false} | FileCheck %s --check-prefix=APART
+
+// Prologue, softmax and epilogue are one kernel.
+// CHECK-LABEL: func.func @scaled_softmax
+// CHECK-NOT: graph.group = 1
+// CHECK: return
+// APART-LABEL: func.func @scaled_softmax
+// APART: graph.group = 1
+func.func @scaled_softmax(%x: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %0 = graph.mul %x, %s : tensor<4x8xf32>
+  %1 = graph.softmax %0 dim = 1 : tensor<4x8xf32>
+  %2 = graph.exp %1 : tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
+
+// What a library computes stays out; a transposition that it reads through strides does too.
+// CHECK-LABEL: func.func @linear_relu
+// CHECK: graph.transpose %{{.*}} permutation = [1, 0] :
+// CHECK: graph.dot_general {{.*}} :
+// CHECK: graph.max {{.*}} {graph.group = 0 : i64}
+func.func @linear_relu(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %zero: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = graph.transpose %w permutation = [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
+  %1 = graph.dot_general %x, %0 batch = [] x [] contracting = [1] x [0] : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %2 = graph.max %1, %zero : tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
+
+// The sum is returned and normalised: one kernel with two results.
+// CHECK-LABEL: func.func @residual
+// CHECK: graph.add {{.*}} {graph.group = 0 : i64}
+// CHECK-NOT: graph.group = 1
+// CHECK: return
+func.func @residual(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = graph.add %x, %y : tensor<4x8xf32>
+  %1 = graph.layer_norm %0 dims = 1 epsilon = 1.000000e-05 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// Reductions over different dimensions are two kernels.
+// CHECK-LABEL: func.func @two_ways
+// CHECK: graph.reduce sum {{.*}} {graph.group = 0 : i64}
+// CHECK: graph.reduce sum {{.*}} {graph.group = 1 : i64}
+func.func @two_ways(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+  %0 = graph.reduce sum %x dims = [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %1 = graph.reduce sum %x dims = [0] : (tensor<4x8xf32>) -> tensor<8xf32>
+  return %0, %1 : tensor<4xf32>, tensor<8xf32>
+}
