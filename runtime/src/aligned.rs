@@ -107,4 +107,12 @@ mod tests {
         assert_eq!(b.as_ptr() as usize % ALIGNMENT, 0);
         assert_eq!(AlignedBytes::zeroed(0).len(), 0);
     }
+
+    #[test]
+    fn bytes_come_back_from_their_encoded_form() {
+        let b = AlignedBytes::from(&[7u8, 0, 255][..]);
+        let encoded = postcard::to_allocvec(&b).unwrap();
+        assert_eq!(encoded, [3, 7, 0, 255]);
+        assert_eq!(postcard::from_bytes::<AlignedBytes>(&encoded).unwrap(), b);
+    }
 }

@@ -130,7 +130,8 @@ impl Drop for Block {
     }
 }
 
-/// A tensor in device memory that owns (a share of) its memory.
+/// A tensor in device memory that owns (a share of) its memory. Its memory goes back to the pool for work of the stream that it was
+/// made in: whoever uses it in another stream keeps it until that work is done.
 #[derive(Clone)]
 pub struct DeviceTensor {
     pub(super) ptr: DevicePtr,

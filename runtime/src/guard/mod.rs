@@ -285,7 +285,9 @@ mod tests {
       arena 0 bytes
     }";
 
-    fn check(x: (&[i64], &[i64]), y: (&[i64], &[i64]), dtype: DType, scalars: &[i64]) -> Option<String> {
+    type Sizes<'a> = (&'a [i64], &'a [i64]);
+
+    fn check(x: Sizes<'_>, y: Sizes<'_>, dtype: DType, scalars: &[i64]) -> Option<String> {
         let guard = Guard::of(&PLAN.parse().unwrap());
         let t = |(shape, strides), dtype| TensorRef { ptr: DevicePtr::NULL, dtype, shape, strides };
         let mut s = Signature::default();
@@ -297,7 +299,7 @@ mod tests {
 
     #[test]
     fn guards_hold_or_say_why() {
-        let (x, y): ((&[i64], &[i64]), (&[i64], &[i64])) = ((&[4, 3], &[3, 1]), (&[4, 8], &[1, 4]));
+        let (x, y): (Sizes<'_>, Sizes<'_>) = ((&[4, 3], &[3, 1]), (&[4, 8], &[1, 4]));
         let f = DType::F32;
         assert_eq!(check(x, y, f, &[3]), None);
         let cases = [

@@ -1,4 +1,4 @@
-//! The text form of plans; `docs/plan.md` has the grammar. [`parse`](super::parse) reads it back to the same plan.
+//! The text form of plans; `docs/plan.md` has the grammar. [`parse`] reads it back to the same plan.
 
 use super::*;
 use std::fmt::{self, Display, Formatter};
