@@ -1,6 +1,7 @@
 //! The op table: one row an op, in files by theme.
 
 mod calls;
+mod choices;
 mod composites;
 mod constants;
 mod indexing;
@@ -19,6 +20,7 @@ use std::sync::LazyLock;
 pub static THEMES: &[(&str, &[OpSpec])] = &[
     ("constants", constants::ROWS),
     ("pointwise", pointwise::ROWS),
+    ("choices", choices::ROWS),
     ("views", views::ROWS),
     ("reductions", reductions::ROWS),
     ("products", products::ROWS),
