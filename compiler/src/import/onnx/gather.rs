@@ -93,12 +93,11 @@ pub fn slice(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         }
         parts[d] = Some(part(im, &x.shape()[d], &starts[i], &ends[i], steps[i])?);
     }
-    if let [Some(p)] = &parts[..] {
-        if let (Some(start), Some(count)) = (p.start.as_const(), p.count.as_const()) {
-            if let Some(known) = im.fold_slice(&x, start, p.step, count) {
-                return Ok(vec![known]);
-            }
-        }
+    if let [Some(p)] = &parts[..]
+        && let (Some(start), Some(count)) = (p.start.as_const(), p.count.as_const())
+        && let Some(known) = im.fold_slice(&x, start, p.step, count)
+    {
+        return Ok(vec![known]);
     }
     let (mut from, mut to, mut strides) =
         (vec![Expr::from(0); x.rank()], x.shape().to_vec(), vec![1; x.rank()]);

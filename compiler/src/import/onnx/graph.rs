@@ -88,8 +88,11 @@ impl Sizes {
             rows.push(format!("{{{row}}}"));
         }
         for (i, definition) in self.definitions.iter().enumerate() {
-            let name = quoted(&format!("s{}", self.symbols.len() + i));
-            rows.push(format!("{{name = {name}, def = {}}}", quoted(definition)));
+            let mut name = format!("s{}", self.symbols.len() + i);
+            while self.symbols.iter().any(|s| s.name == name) {
+                name.push('_');
+            }
+            rows.push(format!("{{name = {}, def = {}}}", quoted(&name), quoted(definition)));
         }
         format!("[{}]", rows.join(", "))
     }

@@ -127,10 +127,9 @@ fn along(im: &mut Importer<'_>, node: &Node<'_>, x: &Operand, d: usize) -> Resul
 /// Dropout: nothing is dropped in inference; the mask is all true.
 pub fn dropout(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     let x = im.input(node, 0)?;
-    if let Some(training) = im.optional_input(node, 2)? {
-        if training.numbers().is_none_or(|n| n.iter().any(|&t| t != 0)) {
-            fail!("training_mode is not known to be false; export the model in evaluation mode");
-        }
+    let training = im.optional_input(node, 2)?;
+    if training.is_some_and(|t| t.numbers().is_none_or(|n| n.iter().any(|&t| t != 0))) {
+        fail!("training_mode is not known to be false; export the model in evaluation mode");
     }
     let mut results = vec![x.clone()];
     if node.has_output(1) {

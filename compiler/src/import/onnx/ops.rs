@@ -4,13 +4,10 @@ use super::diagnostic::{Diagnostic, Result, fail};
 use super::emit::{Attr, ShapeText, Value};
 use super::facts;
 use super::importer::{Importer, Operand};
-use super::tensor::Tensor;
+use super::tensor::{MAX_ELEMENTS, Tensor};
 use strata_dialects::TensorType;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
-
-/// Tensors with more elements than this do not exist.
-const MAX_ELEMENTS: i64 = 1 << 48;
 
 impl Importer<'_> {
     /// The operand's value in the function, written on first use.
@@ -239,10 +236,10 @@ impl Importer<'_> {
         let ty = TensorType::new(x.ty.dtype, shape);
         self.check_size(&ty)?;
         // A reshaped shape tensor still describes a shape.
-        if let (Some(known), Some(sizes)) = (&x.known, ty.static_shape()) {
-            if sizes.iter().product::<usize>() == known.len() {
-                return Ok(Operand::known(x.ty.dtype, &sizes, known.to_vec()));
-            }
+        if let (Some(known), Some(sizes)) = (&x.known, ty.static_shape())
+            && sizes.iter().product::<usize>() == known.len()
+        {
+            return Ok(Operand::known(x.ty.dtype, &sizes, known.to_vec()));
         }
         self.op("reshape", &[x], &[], ty)
     }

@@ -59,12 +59,13 @@ pub fn constant_of_shape(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<O
         fail!("the value has {} elements, not one", value.len());
     }
     let scalar = Operand::stored(Tensor { shape: vec![], ..value });
-    let count = facts::product(&shape).and_then(|n| n.as_const());
-    if let (Some(known), Some(count)) = (&scalar.known, count) {
-        if shape.iter().all(|d| d.as_const().is_some_and(|d| d >= 0)) && count <= MAX_KNOWN as i64 {
-            let sizes: Vec<usize> = shape.iter().filter_map(|d| d.as_const()).map(|d| d as usize).collect();
-            return Ok(vec![Operand::known(scalar.ty.dtype, &sizes, vec![known[0].clone(); count as usize])]);
-        }
+    let ty = TensorType::new(scalar.ty.dtype, shape.iter().cloned());
+    im.check_size(&ty)?;
+    if let (Some(known), Some(sizes)) = (&scalar.known, ty.static_shape())
+        && sizes.iter().product::<usize>() <= MAX_KNOWN
+    {
+        let elements = vec![known[0].clone(); sizes.iter().product()];
+        return Ok(vec![Operand::known(scalar.ty.dtype, &sizes, elements)]);
     }
     Ok(vec![im.broadcast(&scalar, &[], shape)?])
 }

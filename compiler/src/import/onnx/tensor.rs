@@ -11,6 +11,9 @@ use strata_runtime::DType;
 /// Ranks beyond this are taken for a damaged file.
 pub const MAX_RANK: usize = 32;
 
+/// Tensors with more elements than this do not exist.
+pub const MAX_ELEMENTS: i64 = 1 << 48;
+
 /// A dense tensor in memory, row-major, little-endian; one byte per truth value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
@@ -150,6 +153,11 @@ pub fn read(proto: &TensorProto, folder: Option<&Path>) -> Result<Tensor> {
 fn element_count(dims: &[i64]) -> Result<usize> {
     if dims.len() > MAX_RANK {
         fail!("rank {} (at most {MAX_RANK} is accepted)", dims.len());
+    }
+    // A size of 0 makes the tensor empty, but does not excuse the sizes beside it.
+    let extent = dims.iter().fold(1i64, |n, &d| n.saturating_mul(d.max(1)));
+    if extent > MAX_ELEMENTS {
+        fail!("sizes {dims:?} are more than any memory holds");
     }
     let mut count = 1usize;
     for &d in dims {

@@ -109,6 +109,7 @@ fn stored_tensors() {
     let all = [
         read(&stored("x", &[1 << 40, 1 << 40], &[]), None),
         read(&stored("x", &[1 << 40], &[]), None),
+        read(&stored("x", &[0, 1 << 62, 1 << 62], &[]), None),
         read(&stored("x", &[-1], &[]), None),
         read(&stored("x", &[2], &[1]), None),
         read(&TensorProto { raw_data: Some(vec![1, 2, 3].into()), ..stored("x", &[1], &[]) }, None),

@@ -131,10 +131,9 @@ fn damage_model(model: &mut ModelProto, r: &mut Random) {
             use crate::import::onnx::proto::tensor_shape_proto::dimension::Value;
             if let Some(type_proto::Value::TensorType(t)) =
                 graph.input[0].r#type.as_mut().and_then(|t| t.value.as_mut())
+                && let Some(dim) = t.shape.as_mut().and_then(|s| s.dim.last_mut())
             {
-                if let Some(dim) = t.shape.as_mut().and_then(|s| s.dim.last_mut()) {
-                    dim.value = Some(Value::DimValue(r.odd_number()));
-                }
+                dim.value = Some(Value::DimValue(r.odd_number()));
             }
         }
     }

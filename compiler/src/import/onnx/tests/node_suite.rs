@@ -29,10 +29,9 @@ fn with_constants(case: &Path, mut model: Model) -> Model {
     model
 }
 
-/// ONNX's own conformance cases: `python -m onnx.backend.test.cmd_tools generate-data -o DIR`, then
-/// `STRATA_ONNX_SUITE=DIR/node cargo nextest run -p strata-mlir-compiler node_suite --run-ignored all`.
+/// ONNX's own conformance cases, written by `node_suite.py` beside this file, which says how to run this.
 #[test]
-#[ignore = "needs the generated cases of the onnx package, see STRATA_ONNX_SUITE"]
+#[ignore = "needs cases that the onnx package generates, see node_suite.py"]
 fn onnx_node_suite() {
     let folder =
         std::env::var("STRATA_ONNX_SUITE").expect("STRATA_ONNX_SUITE names the folder of generated cases");

@@ -1,5 +1,6 @@
-use super::{D, graph, imported, int, model, node, stored, value};
+use super::{D, graph, imported, int, model, node, parsed, stored, value};
 use crate::import::onnx::proto::tensor_proto::DataType;
+use crate::import::onnx::to_module;
 
 const F: DataType = DataType::Float;
 
@@ -95,4 +96,21 @@ fn a_shared_weight_is_one_constant() {
     ];
     let text = imported(&model(graph(vec![ids], vec![weight], nodes, &["out"]))).expect("supported");
     assert_eq!(text.matches("= constant").count(), 1, "{text}");
+}
+
+/// A product of sizes is not affine: it becomes a symbol of its own, and the way back is a reshape too.
+#[test]
+fn a_product_of_sizes_gets_a_symbol() {
+    let x = value("x", F, &[D::S("batch"), D::S("seq"), D::N(4)]);
+    let initializers = vec![stored("rows", &[2], &[-1, 4])];
+    let nodes = vec![
+        node("Reshape", &["x", "rows"], &["flat"], vec![]),
+        node("Relu", &["flat"], &["act"], vec![]),
+        node("Shape", &["x"], &["shape"], vec![]),
+        node("Reshape", &["act", "shape"], &["out"], vec![]),
+    ];
+    let proto = model(graph(vec![x], initializers, nodes, &["out"]));
+    let context = strata_dialects::context();
+    let module = to_module(&context, &parsed(&proto).expect("sound")).expect("supported");
+    insta::assert_snapshot!(module.as_operation().to_string());
 }
