@@ -59,7 +59,10 @@ pub fn replace<'c: 'a, 'a>(op: OperationRef<'c, 'a>, values: &[melior::ir::Value
     // SAFETY: live handles; the op is not used afterwards.
     unsafe {
         for (i, v) in values.iter().enumerate() {
-            mlir_sys::mlirValueReplaceAllUsesOfWith(mlir_sys::mlirOperationGetResult(op.to_raw(), i as isize), v.to_raw());
+            mlir_sys::mlirValueReplaceAllUsesOfWith(
+                mlir_sys::mlirOperationGetResult(op.to_raw(), i as isize),
+                v.to_raw(),
+            );
         }
     }
     erase(op.to_raw());
@@ -78,8 +81,9 @@ pub fn erase(op: MlirOperation) {
 pub fn unused<'c: 'a, 'a>(op: &impl OperationLike<'c, 'a>) -> bool {
     // SAFETY: queries on a live op.
     unsafe {
-        (0..op.result_count() as isize)
-            .all(|i| mlir_sys::mlirValueGetFirstUse(mlir_sys::mlirOperationGetResult(op.to_raw(), i)).ptr.is_null())
+        (0..op.result_count() as isize).all(|i| {
+            mlir_sys::mlirValueGetFirstUse(mlir_sys::mlirOperationGetResult(op.to_raw(), i)).ptr.is_null()
+        })
     }
 }
 
@@ -97,7 +101,11 @@ pub fn location_text(location: melior::ir::Location<'_>) -> String {
     if location.is_name() {
         let inner = location_text(location.name_child_location());
         let name = location.name_value();
-        return if inner == "unknown" { name.as_string_ref().as_str().unwrap_or("?").to_owned() } else { inner };
+        return if inner == "unknown" {
+            name.as_string_ref().as_str().unwrap_or("?").to_owned()
+        } else {
+            inner
+        };
     }
     if location.is_call_site() {
         return location_text(location.call_site_callee());

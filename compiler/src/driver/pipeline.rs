@@ -223,7 +223,9 @@ mod tests {
     fn text_round_trips() {
         assert_eq!(round("a, b{x=1 y=foo} ,c"), "a,b{x=1 y=foo},c");
         assert_eq!(
-            round("builtin.module(func.func(cse,canonicalize{max-iterations=3}),my-pass{size=64},symbol-dce)"),
+            round(
+                "builtin.module(func.func(cse,canonicalize{max-iterations=3}),my-pass{size=64},symbol-dce)"
+            ),
             "func.func(cse,canonicalize{max-iterations=3}),my-pass{size=64},symbol-dce"
         );
         assert_eq!(round("gpu.module(x{a={b c}}),y"), "gpu.module(x{a={b c}}),y");

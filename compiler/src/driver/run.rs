@@ -168,15 +168,14 @@ pub fn run<'c>(
                     options: options.clone(),
                     stats: RefCell::default(),
                 };
-                let result = guarded(&step.name, || {
-                    (pass.run)(&cx, module).map_err(|f| Diagnostic::from_failure(&f))
-                });
+                let result =
+                    guarded(&step.name, || (pass.run)(&cx, module).map_err(|f| Diagnostic::from_failure(&f)));
                 (result, cx.stats.into_inner())
             }
             (_, Some(manager)) => {
-                let ran = manager.run(module).map_err(|_| {
-                    Diagnostic::error(None, format!("the pass '{}' failed", step.name))
-                });
+                let ran = manager
+                    .run(module)
+                    .map_err(|_| Diagnostic::error(None, format!("the pass '{}' failed", step.name)));
                 (ran, BTreeMap::new())
             }
             (_, None) => unreachable!("every upstream step has a manager"),
@@ -249,8 +248,10 @@ fn manager<'c>(context: &'c Context, pipeline: &str, verify: bool) -> Result<Pas
     // SAFETY: the manager is owned by the returned wrapper; `message` outlives the call that writes it.
     unsafe {
         let anchor = melior::StringRef::new("builtin.module");
-        let manager =
-            PassManager::from_raw(mlir_sys::mlirPassManagerCreateOnOperation(context.to_raw(), anchor.to_raw()));
+        let manager = PassManager::from_raw(mlir_sys::mlirPassManagerCreateOnOperation(
+            context.to_raw(),
+            anchor.to_raw(),
+        ));
         let added = mlir_sys::mlirOpPassManagerAddPipeline(
             mlir_sys::mlirPassManagerGetAsOpPassManager(manager.to_raw()),
             melior::StringRef::new(pipeline).to_raw(),

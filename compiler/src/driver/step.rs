@@ -32,7 +32,8 @@ impl Step {
         let options = match &self.kind {
             StepKind::Upstream(options) => options.clone(),
             StepKind::Own(pass, values) => {
-                let differs = |o: &&crate::driver::pass::PassOption| values.get(o.name).is_some_and(|v| v != o.default);
+                let differs =
+                    |o: &&crate::driver::pass::PassOption| values.get(o.name).is_some_and(|v| v != o.default);
                 let list = pass.options.iter().filter(differs);
                 list.map(|o| format!("{}={}", o.name, quoted(&values[o.name]))).collect::<Vec<_>>().join(" ")
             }
@@ -173,9 +174,12 @@ mod tests {
     fn errors_name_what_is_known() {
         let message = |text| steps(text).unwrap_err().message;
         assert_eq!(message("canonicalise"), "unknown pass 'canonicalise'; did you mean canonicalize?");
-        assert_eq!(message("qqqqqqqq"), "unknown pass 'qqqqqqqq'; `strata opt --list-passes` lists the passes");
+        assert_eq!(
+            message("qqqqqqqq"),
+            "unknown pass 'qqqqqqqq'; `strata opt --list-passes` lists the passes"
+        );
         assert_eq!(message("test-fail{text=1}"), "the pass 'test-fail' has no option 'text'; known: message");
-        assert!(message("canonicalize{nope=1}").contains("no option 'nope'; known: cse-between-iterations"));
+        assert!(message("canonicalize{nope=1}").contains("no option 'nope'; known: disable-patterns"));
         assert_eq!(
             message("func.func(test-fail)"),
             "the pass 'test-fail' works on the whole module; write it outside of 'func.func(…)'"

@@ -17,11 +17,7 @@ const fn pass(
 }
 
 static FAIL: Pass = Pass {
-    options: &[PassOption {
-        name: "message",
-        default: "test-fail fails",
-        help: "what the diagnostic says",
-    }],
+    options: &[PassOption { name: "message", default: "test-fail fails", help: "what the diagnostic says" }],
     ..pass("test-fail", "fails at the first op of the first function", fail)
 };
 

@@ -35,7 +35,11 @@ pub static PASS: Pass = Pass {
     exact: true,
     options: &[
         PassOption { name: "enable", default: "true", help: "false: every op is a kernel of its own" },
-        PassOption { name: "libraries", default: "true", help: "false: products and convolutions become own kernels too" },
+        PassOption {
+            name: "libraries",
+            default: "true",
+            help: "false: products and convolutions become own kernels too",
+        },
     ],
     run,
 };
@@ -107,7 +111,9 @@ fn classify(view: &OpView, libraries: bool) -> Class {
         "iota" | "dim" | "broadcast" => Class::Free,
         "constant" | "call" | "custom_call" => Class::Plan,
         "reshape" => Class::Reshape,
-        "reduce" => Class::Reduce { shape: view.operands[0].shape.clone(), dims: view.indices("dims"), joins: true },
+        "reduce" => {
+            Class::Reduce { shape: view.operands[0].shape.clone(), dims: view.indices("dims"), joins: true }
+        }
         "arg_reduce" => Class::Reduce {
             shape: view.operands[0].shape.clone(),
             dims: vec![view.int("dim") as usize],
@@ -134,7 +140,11 @@ fn repeat_free_ops(body: melior::ir::BlockRef<'_, '_>) -> Result<(), Failure> {
             // SAFETY: live handles; the copy is placed before the original, so its operands dominate it.
             unsafe {
                 let copy = mlir_sys::mlirOperationClone(op.to_raw());
-                mlir_sys::mlirBlockInsertOwnedOperationBefore(op.block().expect("in a block").to_raw_block(), op.to_raw(), copy);
+                mlir_sys::mlirBlockInsertOwnedOperationBefore(
+                    op.block().expect("in a block").to_raw_block(),
+                    op.to_raw(),
+                    copy,
+                );
                 let n = mlir_sys::mlirOperationGetNumOperands(*user);
                 let seen = list[..k].iter().filter(|u| u.ptr == user.ptr).count();
                 let mut hit = 0;
@@ -143,7 +153,11 @@ fn repeat_free_ops(body: melior::ir::BlockRef<'_, '_>) -> Result<(), Failure> {
                     if mlir_sys::mlirValueEqual(v, result.to_raw()) {
                         // The same user may use the value several times: one copy serves it.
                         if hit >= 1 || seen == 0 {
-                            mlir_sys::mlirOperationSetOperand(*user, i, mlir_sys::mlirOperationGetResult(copy, 0));
+                            mlir_sys::mlirOperationSetOperand(
+                                *user,
+                                i,
+                                mlir_sys::mlirOperationGetResult(copy, 0),
+                            );
                         }
                         hit += 1;
                     }
@@ -168,7 +182,8 @@ impl RawBlock for melior::ir::BlockRef<'_, '_> {
 
 impl<'c: 'm, 'm> Fusion<'c, 'm> {
     fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: bool) -> Result<Self, Failure> {
-        let place: BTreeMap<usize, usize> = ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
+        let place: BTreeMap<usize, usize> =
+            ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
         let views: Vec<Option<OpView>> = ops
             .iter()
             .map(|op| {
@@ -178,15 +193,13 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 OpView::new(op).map(Some).map_err(|m| Failure::new(op.location(), m))
             })
             .collect::<Result<_, _>>()?;
-        let classes = views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
+        let classes =
+            views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
         let uses = ops
             .iter()
             .map(|op| {
-                let mut list: Vec<usize> = op
-                    .results()
-                    .flat_map(|r| users(r.into()))
-                    .map(|u| place[&(u.ptr as usize)])
-                    .collect();
+                let mut list: Vec<usize> =
+                    op.results().flat_map(|r| users(r.into())).map(|u| place[&(u.ptr as usize)]).collect();
                 list.sort_unstable();
                 list.dedup();
                 list
@@ -254,7 +267,9 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 };
                 // Its value must come back to the rows it was computed from.
                 fits && inside().all(|&u| match self.views[u].as_ref() {
-                    Some(v) if v.spec.mnemonic() == "broadcast" => v.results[0].shape == *shape && v.indices("dims") == kept,
+                    Some(v) if v.spec.mnemonic() == "broadcast" => {
+                        v.results[0].shape == *shape && v.indices("dims") == kept
+                    }
                     Some(v) => v.spec.is_pointwise(),
                     None => false,
                 })
@@ -285,7 +300,9 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
     /// Whether a reshape or transposition is better left in the entry function, as another view of a buffer.
     fn stays_a_view(&self, i: usize, view: &OpView) -> bool {
         let outside = |u: &usize| self.group_of[*u].is_none();
-        let source = definition(self.ops[i].operand(0).ok().unwrap_or_else(|| self.ops[i].result(0).expect("a result").into()));
+        let source = definition(
+            self.ops[i].operand(0).ok().unwrap_or_else(|| self.ops[i].result(0).expect("a result").into()),
+        );
         match view.spec.mnemonic() {
             "reshape" => {
                 let from_buffer = source.is_none_or(|op| {
@@ -297,7 +314,8 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 from_buffer || self.uses[i].iter().all(outside)
             }
             "transpose" => {
-                !self.uses[i].is_empty() && self.uses[i].iter().all(|&u| outside(&u) && self.reads_through(u, i, view))
+                !self.uses[i].is_empty()
+                    && self.uses[i].iter().all(|&u| outside(&u) && self.reads_through(u, i, view))
             }
             _ => false,
         }
@@ -305,7 +323,9 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
 
     /// Whether user `u`, a library product, can read the transposition `i` of a contiguous tensor through strides.
     fn reads_through(&self, u: usize, i: usize, transpose: &OpView) -> bool {
-        let Some(product) = self.views[u].as_ref().filter(|v| v.spec.mnemonic() == "dot_general") else { return false };
+        let Some(product) = self.views[u].as_ref().filter(|v| v.spec.mnemonic() == "dot_general") else {
+            return false;
+        };
         let from = contiguous(&transpose.operands[0].shape);
         let strides: Vec<Expr> = transpose.indices("permutation").iter().map(|&d| from[d].clone()).collect();
         let result = self.ops[i].result(0).expect("a result");

@@ -15,7 +15,8 @@ pub const KERNEL: &str = "graph.kernel";
 
 /// The entry function of a module: the only function that is not a kernel, or the public one.
 pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
-    let functions: Vec<_> = crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
+    let functions: Vec<_> =
+        crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
     let public = |f: &&OperationRef<'c, 'm>| !f.has_attribute("sym_visibility");
     functions.iter().find(public).or(functions.first()).copied()
 }

@@ -7,9 +7,14 @@ use crate::graph::symbols::{self, FunctionSymbol};
 use crate::graph::{KERNEL, entry, users};
 use crate::ir;
 use melior::ir::attribute::{IntegerAttribute, StringAttribute, TypeAttribute};
-use melior::ir::operation::{OperationBuilder, OperationLike, OperationMutLike, OperationRef, OperationRefMut};
+use melior::ir::operation::{
+    OperationBuilder, OperationLike, OperationMutLike, OperationRef, OperationRefMut,
+};
 use melior::ir::r#type::FunctionType;
-use melior::ir::{Attribute, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike, Value, ValueLike};
+use melior::ir::{
+    Attribute, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike,
+    Value, ValueLike,
+};
 use std::collections::BTreeMap;
 use strata_dialects::{Attr, Builder, OpView, TensorType};
 use strata_runtime::sym::{Expr, SymbolId};
@@ -51,12 +56,15 @@ fn group_of<'c: 'a, 'a>(op: &impl OperationLike<'c, 'a>) -> Option<i64> {
 /// Reorders a block so that the ops of a group stand together, after all they need and before all that need them.
 fn sort_by_groups(body: BlockRef<'_, '_>) -> Result<(), Failure> {
     let ops = ir::ops(body);
-    let place: BTreeMap<usize, usize> = ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
-    let unit: Vec<Result<i64, usize>> = ops.iter().enumerate().map(|(i, op)| group_of(op).map_or(Err(i), Ok)).collect();
+    let place: BTreeMap<usize, usize> =
+        ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
+    let unit: Vec<Result<i64, usize>> =
+        ops.iter().enumerate().map(|(i, op)| group_of(op).map_or(Err(i), Ok)).collect();
     let mut members: BTreeMap<Result<i64, usize>, Vec<usize>> = BTreeMap::new();
     unit.iter().enumerate().for_each(|(i, u)| members.entry(*u).or_default().push(i));
     let mut waiting: BTreeMap<Result<i64, usize>, usize> = members.keys().map(|u| (*u, 0)).collect();
-    let mut after: BTreeMap<Result<i64, usize>, std::collections::BTreeSet<Result<i64, usize>>> = BTreeMap::new();
+    let mut after: BTreeMap<Result<i64, usize>, std::collections::BTreeSet<Result<i64, usize>>> =
+        BTreeMap::new();
     for (i, op) in ops.iter().enumerate() {
         for user in op.results().flat_map(|r| users(r.into())) {
             let to = unit[place[&(user.ptr as usize)]];
@@ -161,13 +169,19 @@ fn outline<'c>(
     let results: Vec<Value> = outputs.iter().map(|v| lookup(&map, *v)).collect();
     let kernel_symbols: Vec<FunctionSymbol> = used
         .iter()
-        .map(|s| FunctionSymbol { info: caller.get(s.0 as usize).map_or_else(|| strata_runtime::sym::Symbol::named(format!("s{}", s.0)), |f| f.info.clone()), definition: None })
+        .map(|s| FunctionSymbol {
+            info: caller
+                .get(s.0 as usize)
+                .map_or_else(|| strata_runtime::sym::Symbol::named(format!("s{}", s.0)), |f| f.info.clone()),
+            definition: None,
+        })
         .collect();
     let location = fused_location(cx, ops);
     // SAFETY: the block outlives the builder.
     let block_ref = unsafe { BlockRef::from_raw(melior::ir::BlockLike::to_raw(&block)) };
     Builder::at_end(cx.context, block_ref, location).op("func.return", &results, &[], &[], vec![]);
-    let arguments: Vec<Type> = (0..inputs.len()).map(|i| block.argument(i).expect("added above").r#type()).collect();
+    let arguments: Vec<Type> =
+        (0..inputs.len()).map(|i| block.argument(i).expect("added above").r#type()).collect();
     let result_types: Vec<Type> = results.iter().map(|v| v.r#type()).collect();
 
     // One function for all groups of the same text.
@@ -190,7 +204,8 @@ fn outline<'c>(
     let next = last.next_in_block().expect("a terminator follows");
     let builder = Builder::before(cx.context, next).at(location);
     let exprs: Vec<Expr> = used.iter().map(|s| Expr::from(*s)).collect();
-    let types: Vec<TensorType> = outputs.iter().map(|v| TensorType::from_mlir(v.r#type())).collect::<Result<_, _>>().map_err(bad)?;
+    let types: Vec<TensorType> =
+        outputs.iter().map(|v| TensorType::from_mlir(v.r#type())).collect::<Result<_, _>>().map_err(bad)?;
     let called = builder
         .graph_as("call", &inputs, &[("callee", Attr::Symbol(name)), ("symbols", Attr::Dims(exprs))], &types)
         .map_err(|v| bad(v.to_string()))?;
@@ -210,7 +225,10 @@ fn same(a: Value<'_, '_>, b: Value<'_, '_>) -> bool {
 }
 
 fn lookup<'c, 'a>(map: &[(Value<'c, 'a>, Value<'c, 'a>)], v: Value<'c, 'a>) -> Value<'c, 'a> {
-    map.iter().find(|(from, _)| same(*from, v)).map(|(_, to)| *to).expect("operands are mapped before they are used")
+    map.iter()
+        .find(|(from, _)| same(*from, v))
+        .map(|(_, to)| *to)
+        .expect("operands are mapped before they are used")
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -230,7 +248,9 @@ fn set_operands_and_types<'c, 'a>(
     for (name, attr) in &view.attrs {
         if let Attr::Dims(d) = attr {
             let d: Vec<Expr> = d.iter().map(|e| e.substitute(rename)).collect();
-            let a = Attr::Dims(d).to_mlir(cx.context).ok_or_else(|| Failure::new(op.location(), "a size is not affine"))?;
+            let a = Attr::Dims(d)
+                .to_mlir(cx.context)
+                .ok_or_else(|| Failure::new(op.location(), "a size is not affine"))?;
             copy.set_attribute(name, a);
         }
     }

@@ -82,7 +82,14 @@ pub fn product_layout(view: &OpView, lhs_strides: &[Expr], rhs_strides: &[Expr])
 }
 
 /// A matrix whose rows or columns are contiguous. A dimension of size 1 gets the stride that libraries expect.
-fn matrix(batch_stride: Expr, row: Expr, col: Expr, rows: &Expr, cols: &Expr, batch: &Expr) -> Option<Layout> {
+fn matrix(
+    batch_stride: Expr,
+    row: Expr,
+    col: Expr,
+    rows: &Expr,
+    cols: &Expr,
+    batch: &Expr,
+) -> Option<Layout> {
     let one = Expr::from(1);
     let (mut row, mut col) = (row, col);
     if *cols == one && *rows != one {
@@ -128,7 +135,9 @@ mod tests {
     #[test]
     fn a_linear_layer_over_a_batch_of_rows_is_one_product() {
         let view = dot(&[2, 3, 8], &[5, 8], 0, 2, 1);
-        let layout = product_layout(&view, &contiguous(&view.operands[0].shape), &contiguous(&view.operands[1].shape)).unwrap();
+        let layout =
+            product_layout(&view, &contiguous(&view.operands[0].shape), &contiguous(&view.operands[1].shape))
+                .unwrap();
         assert_eq!((layout.m, layout.n, layout.k), (6.into(), 5.into(), 8.into()));
         assert_eq!((layout.rhs.row, layout.rhs.col), (1.into(), 8.into()));
     }

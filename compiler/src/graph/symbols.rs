@@ -27,7 +27,8 @@ pub fn read<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<Vec<Fun
     (0..list.len())
         .map(|i| {
             let entry = list.element(i).map_err(|e| e.to_string())?;
-            let entry = DictionaryAttribute::try_from(entry).map_err(|_| format!("{ATTRIBUTE}[{i}] is not a dictionary"))?;
+            let entry = DictionaryAttribute::try_from(entry)
+                .map_err(|_| format!("{ATTRIBUTE}[{i}] is not a dictionary"))?;
             let number = |key: &str| {
                 entry.element_by_name(key).and_then(|a| IntegerAttribute::try_from(a).ok()).map(|a| a.value())
             };
@@ -41,7 +42,11 @@ pub fn read<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<Vec<Fun
             };
             let definition = match entry.element_by_name("def") {
                 None => None,
-                Some(a) => Some(dims_of(a).and_then(|d| d.first().cloned()).ok_or_else(|| format!("{ATTRIBUTE}[{i}]: def is not a #graph.dims<…>"))?),
+                Some(a) => Some(
+                    dims_of(a)
+                        .and_then(|d| d.first().cloned())
+                        .ok_or_else(|| format!("{ATTRIBUTE}[{i}]: def is not a #graph.dims<…>"))?,
+                ),
             };
             Ok(FunctionSymbol { info, definition })
         })
@@ -56,7 +61,9 @@ pub fn attribute<'c>(context: &'c Context, symbols: &[FunctionSymbol]) -> Attrib
         .map(|s| {
             let mut pairs: Vec<(Identifier, Attribute)> = Vec::new();
             let mut add = |key: &str, value| pairs.push((Identifier::new(context, key), value));
-            if let Some(d) = s.definition.as_ref().and_then(|d| dims_attribute(context, std::slice::from_ref(d))) {
+            if let Some(d) =
+                s.definition.as_ref().and_then(|d| dims_attribute(context, std::slice::from_ref(d)))
+            {
                 add("def", d);
             }
             if s.info.divisor != 1 {

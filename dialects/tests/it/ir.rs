@@ -40,7 +40,10 @@ fn the_table_refuses_what_breaks_a_constraint() {
 }"#,
     )
     .unwrap_err();
-    assert_eq!(error, "'graph.dot_general' op contracting dimension 1 of lhs is 8, dimension 0 of rhs is 7 [C4]");
+    assert_eq!(
+        error,
+        "'graph.dot_general' op contracting dimension 1 of lhs is 8, dimension 0 of rhs is 7 [C4]"
+    );
 }
 
 #[test]

@@ -1,2 +1,46 @@
-//! The multi-call binary.
-fn main() {}
+//! The multi-call binary: `strata opt …`, or `strata-opt …` through a link of that name.
+
+mod opt;
+
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The tensor compiler's tools.
+#[derive(Parser)]
+#[command(name = "strata", version, about)]
+struct Strata {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    /// Run passes over MLIR and look at what they do
+    Opt(Box<opt::Args>),
+}
+
+/// The command line, with the tool's name taken from the link that was called.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let called = arguments.first().map(Path::new).and_then(|p| p.file_name()?.to_str());
+    if let Some(tool) = called.and_then(|name| name.strip_prefix("strata-")) {
+        let tool = tool.into();
+        arguments.insert(1, tool);
+    }
+    arguments
+}
+
+fn main() -> ExitCode {
+    let arguments = arguments();
+    let strata = Strata::try_parse_from(&arguments).unwrap_or_else(|e| {
+        // clap would exit with 2; every refused input of ours exits with 1.
+        let code = i32::from(e.use_stderr());
+        let _ = e.print();
+        std::process::exit(code)
+    });
+    match strata.tool {
+        Tool::Opt(args) => opt::main(*args, &arguments[1..]),
+    }
+}
