@@ -179,7 +179,7 @@ mod tests {
             "unknown pass 'qqqqqqqq'; `strata opt --list-passes` lists the passes"
         );
         assert_eq!(message("test-fail{text=1}"), "the pass 'test-fail' has no option 'text'; known: message");
-        assert!(message("canonicalize{nope=1}").contains("no option 'nope'; known: cse-between-iterations"));
+        assert!(message("canonicalize{nope=1}").contains("no option 'nope'; known: disable-patterns"));
         assert_eq!(
             message("func.func(test-fail)"),
             "the pass 'test-fail' works on the whole module; write it outside of 'func.func(…)'"

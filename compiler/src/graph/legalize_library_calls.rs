@@ -49,11 +49,14 @@ fn product<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Result<(), String> 
     let mut operands = Vec::new();
     let mut attrs = Vec::new();
     for (side, free) in [("lhs", lf), ("rhs", rf)] {
-        let (batch, contracting) = (view.indices(&format!("{side}_batch")), view.indices(&format!("{side}_contracting")));
+        let (batch, contracting) =
+            (view.indices(&format!("{side}_batch")), view.indices(&format!("{side}_contracting")));
         let order: Vec<i64> = batch.iter().chain(&free).chain(&contracting).map(|&d| d as i64).collect();
         let x = op.operand(operands.len()).map_err(|e| e.to_string())?;
         operands.push(
-            builder.graph1("transpose", &[x], &[("permutation", Attr::Ints(order))]).map_err(|v| v.to_string())?,
+            builder
+                .graph1("transpose", &[x], &[("permutation", Attr::Ints(order))])
+                .map_err(|v| v.to_string())?,
         );
         let range = |from: usize, n: usize| Attr::Ints((from as i64..(from + n) as i64).collect());
         attrs.push((format!("{side}_batch"), range(0, batch.len())));
@@ -74,14 +77,15 @@ fn convolution<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Result<(), Stri
     }
     let builder = Builder::before(cx.context, op);
     let spatial = low.len();
-    let amounts = |list: &[i64]| -> Attr {
-        Attr::Dims([0, 0].iter().chain(list).map(|&n| Expr::from(n)).collect())
-    };
+    let amounts =
+        |list: &[i64]| -> Attr { Attr::Dims([0, 0].iter().chain(list).map(|&n| Expr::from(n)).collect()) };
     let build = || -> Result<_, Violation> {
         let zero = builder.number(view.operands[0].dtype, 0.0)?;
         let input = op.operand(0).expect("as viewed");
-        let padded = builder.graph1("pad", &[input, zero], &[("low", amounts(low)), ("high", amounts(high))])?;
-        let mut attrs: Vec<(&str, Attr)> = vec![("low", Attr::Ints(vec![0; spatial])), ("high", Attr::Ints(vec![0; spatial]))];
+        let padded =
+            builder.graph1("pad", &[input, zero], &[("low", amounts(low)), ("high", amounts(high))])?;
+        let mut attrs: Vec<(&str, Attr)> =
+            vec![("low", Attr::Ints(vec![0; spatial])), ("high", Attr::Ints(vec![0; spatial]))];
         for name in ["strides", "dilation"] {
             attrs.push((name, Attr::Ints(view.ints(name).to_vec())));
         }

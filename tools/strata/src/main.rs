@@ -1,25 +1,57 @@
-//! The multi-call binary.
+//! The multi-call binary: `strata opt …`, or `strata-opt …` through a link of that name.
 
 mod commands;
+mod opt;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
 
+/// The tensor compiler's tools.
 #[derive(Parser)]
-#[command(name = "strata", version)]
-enum Cli {
-    Compile(commands::compile::Args),
-    Demo(commands::demo::Args),
-    Run(commands::run::Args),
-    Serve(commands::serve::Args),
-    Translate(commands::translate::Args),
+#[command(name = "strata", version, about)]
+struct Strata {
+    #[command(subcommand)]
+    tool: Tool,
 }
 
-fn main() -> std::process::ExitCode {
-    match Cli::parse() {
-        Cli::Compile(a) => commands::compile::main(&a),
-        Cli::Demo(a) => commands::demo::main(&a),
-        Cli::Run(a) => commands::run::main(&a),
-        Cli::Serve(a) => commands::serve::main(&a),
-        Cli::Translate(a) => commands::translate::main(&a),
+#[derive(Subcommand)]
+enum Tool {
+    /// Run passes over MLIR and look at what they do
+    Opt(Box<opt::Args>),
+    Run(Box<commands::run::Args>),
+    Compile(Box<commands::compile::Args>),
+    Translate(Box<commands::translate::Args>),
+    Serve(commands::serve::Args),
+    Demo(commands::demo::Args),
+}
+
+/// The command line, with the tool's name taken from the link that was called.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let called = arguments.first().map(Path::new).and_then(|p| p.file_name()?.to_str());
+    if let Some(tool) = called.and_then(|name| name.strip_prefix("strata-")) {
+        let tool = tool.into();
+        arguments.insert(1, tool);
+    }
+    arguments
+}
+
+fn main() -> ExitCode {
+    let arguments = arguments();
+    let strata = Strata::try_parse_from(&arguments).unwrap_or_else(|e| {
+        // clap would exit with 2; every refused input of ours exits with 1.
+        let code = i32::from(e.use_stderr());
+        let _ = e.print();
+        std::process::exit(code)
+    });
+    match strata.tool {
+        Tool::Opt(args) => opt::main(*args, &arguments[1..]),
+        Tool::Run(args) => commands::run::main(&args),
+        Tool::Compile(args) => commands::compile::main(&args),
+        Tool::Translate(args) => commands::translate::main(&args),
+        Tool::Serve(args) => commands::serve::main(&args),
+        Tool::Demo(args) => commands::demo::main(&args),
     }
 }
