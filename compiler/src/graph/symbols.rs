@@ -5,7 +5,6 @@ use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, IntegerAttribut
 use melior::ir::operation::OperationLike;
 use melior::ir::r#type::IntegerType;
 use melior::ir::{Attribute, Identifier};
-use strata_dialects::affine::{dims_attribute, dims_of};
 use strata_runtime::sym::{Expr, Symbol};
 
 /// The name of the attribute.
@@ -42,11 +41,11 @@ pub fn read<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<Vec<Fun
             };
             let definition = match entry.element_by_name("def") {
                 None => None,
-                Some(a) => Some(
-                    dims_of(a)
-                        .and_then(|d| d.first().cloned())
-                        .ok_or_else(|| format!("{ATTRIBUTE}[{i}]: def is not a #graph.dims<…>"))?,
-                ),
+                Some(a) => {
+                    let text = StringAttribute::try_from(a).map_err(|_| format!("{ATTRIBUTE}[{i}]: def is not a string"))?;
+                    let expr: Expr = text.value().parse().map_err(|e| format!("{ATTRIBUTE}[{i}]: def: {e}"))?;
+                    Some(expr)
+                }
             };
             Ok(FunctionSymbol { info, definition })
         })
@@ -61,10 +60,8 @@ pub fn attribute<'c>(context: &'c Context, symbols: &[FunctionSymbol]) -> Attrib
         .map(|s| {
             let mut pairs: Vec<(Identifier, Attribute)> = Vec::new();
             let mut add = |key: &str, value| pairs.push((Identifier::new(context, key), value));
-            if let Some(d) =
-                s.definition.as_ref().and_then(|d| dims_attribute(context, std::slice::from_ref(d)))
-            {
-                add("def", d);
+            if let Some(d) = &s.definition {
+                add("def", StringAttribute::new(context, &d.to_string()).into());
             }
             if s.info.divisor != 1 {
                 add("divisor", int(s.info.divisor));

@@ -130,7 +130,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                         (None, Some((input, dim))) => Binding::InputStride { input, dim },
                         (None, None) => {
                             return Err(bad(format!("symbol s{i} ('{}') is not the size of any input's dimension", s.info.name))
-                            .next("give it a definition (def = #graph.dims<…>) or use it as a size of an argument"));
+                            .next("give it a definition (def = "s0 * 2") or use it as a size of an argument"));
                         }
                     }
                 }
