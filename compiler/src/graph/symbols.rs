@@ -42,8 +42,10 @@ pub fn read<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<Vec<Fun
             let definition = match entry.element_by_name("def") {
                 None => None,
                 Some(a) => {
-                    let text = StringAttribute::try_from(a).map_err(|_| format!("{ATTRIBUTE}[{i}]: def is not a string"))?;
-                    let expr: Expr = text.value().parse().map_err(|e| format!("{ATTRIBUTE}[{i}]: def: {e}"))?;
+                    let text = StringAttribute::try_from(a)
+                        .map_err(|_| format!("{ATTRIBUTE}[{i}]: def is not a string"))?;
+                    let expr: Expr =
+                        text.value().parse().map_err(|e| format!("{ATTRIBUTE}[{i}]: def: {e}"))?;
                     Some(expr)
                 }
             };

@@ -124,16 +124,17 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             };
             let binding = match s.definition {
                 Some(e) => Binding::Defined(e),
-                None => {
-                    match (find(|b| Some(&b.shape)), find(|b| b.strides.as_ref())) {
-                        (Some((input, dim)), _) => Binding::InputDim { input, dim },
-                        (None, Some((input, dim))) => Binding::InputStride { input, dim },
-                        (None, None) => {
-                            return Err(bad(format!("symbol s{i} ('{}') is not the size of any input's dimension", s.info.name))
-                            .next("give it a definition (def = "s0 * 2") or use it as a size of an argument"));
-                        }
+                None => match (find(|b| Some(&b.shape)), find(|b| b.strides.as_ref())) {
+                    (Some((input, dim)), _) => Binding::InputDim { input, dim },
+                    (None, Some((input, dim))) => Binding::InputStride { input, dim },
+                    (None, None) => {
+                        return Err(bad(format!(
+                            "symbol s{i} ('{}') is not the size of any input's dimension",
+                            s.info.name
+                        ))
+                        .next("give it a definition (def = \"s0 * 2\") or use it as a size of an argument"));
                     }
-                }
+                },
             };
             self.plan.symbols.push(PlanSymbol { info: s.info, binding });
         }
