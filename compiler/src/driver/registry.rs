@@ -3,7 +3,7 @@
 use crate::driver::pass::Pass;
 
 /// Every pass of Strata's own. A new pass is one file, one line here, one lit test of the same name.
-pub static PASSES: &[&Pass] = &[];
+pub static PASSES: &[&Pass] = &[&crate::loops::linalg_to_loops::PASS];
 
 /// The pass of that name.
 pub fn lookup(name: &str) -> Option<&'static Pass> {
