@@ -9,6 +9,7 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::legalize_library_calls::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
+    &crate::loops::linalg_to_loops::PASS,
 ];
 
 /// The pass of that name; those of the driver's own tests are found too.

@@ -1,1 +1,17 @@
-//! Emission of scheduled loops from linalg.
+//! Emission of scheduled loops from linalg: pass `linalg-to-loops`.
+
+pub mod choose;
+pub mod cleanup;
+pub mod combine;
+pub mod emitter;
+pub mod group;
+pub mod index;
+pub mod linalg_to_loops;
+pub mod pointwise;
+pub mod rows;
+pub mod rows_plan;
+pub mod schedule;
+pub mod value;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,597 @@
+//! The emitter's state: scopes, variables, memoised values, and the ops that loops are made of.
+
+use super::group::{Group, NodeId, V, value};
+use super::index::{Facts, linearize};
+use melior::Context;
+use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute};
+use melior::ir::operation::{OperationLike, OperationRef};
+use melior::ir::r#type::MemRefType;
+use melior::ir::{
+    Attribute, Block, BlockLike, BlockRef, Location, Region, RegionLike, Type, TypeLike, ValueLike,
+};
+use std::collections::BTreeMap;
+use strata_dialects::Builder;
+use strata_dialects::types::dtype_to_mlir;
+use strata_runtime::DType;
+use strata_runtime::sym::{Atom, Expr, SymbolId};
+
+/// An emitted value: one scalar for all lanes, or a vector with one element a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Val<'c> {
+    /// The value.
+    pub v: V<'c>,
+    /// Whether it is a vector.
+    pub lanes: bool,
+}
+
+/// A tensor at a position.
+pub type Place = (NodeId, Vec<Expr>);
+
+/// A block that is being filled, and what is known inside of it.
+pub struct Scope<'c> {
+    /// Appends to the block.
+    pub b: Builder<'c, 'c>,
+    values: BTreeMap<Place, Val<'c>>,
+    indices: BTreeMap<Expr, V<'c>>,
+    /// Variables that the block defines.
+    variables: BTreeMap<SymbolId, V<'c>>,
+}
+
+/// Writes the ops of one kernel.
+pub struct Emitter<'c, 'g> {
+    /// The kernel's tensors.
+    pub group: &'g Group<'c>,
+    /// What is known of variables.
+    pub facts: Facts,
+    /// Open blocks, outermost first. Index arithmetic goes as far out as its variables allow, but not out of the second.
+    pub scopes: Vec<Scope<'c>>,
+    /// Memrefs of the operands.
+    pub memrefs: Vec<V<'c>>,
+    /// Lanes of a vector; 1 without vectors.
+    pub lanes: i64,
+    /// The variable that stands for the lane.
+    pub lane: SymbolId,
+    /// Whether vectors may be combined lane by lane with `vector.reduction` (CPU), or by scalar ops (GPU).
+    pub vector_reduction: bool,
+    pub(super) bound: BTreeMap<usize, SymbolId>,
+    depends: Vec<Vec<bool>>,
+}
+
+impl<'c, 'g> Emitter<'c, 'g> {
+    /// An emitter for a kernel whose function body is `body`.
+    pub fn new(
+        context: &'c Context,
+        group: &'g Group<'c>,
+        body: BlockRef<'c, 'c>,
+        memrefs: Vec<V<'c>>,
+        symbols: &[V<'c>],
+        location: Location<'c>,
+    ) -> Self {
+        let mut facts = Facts::new(&group.symbols);
+        let lane = facts.variable(&1.into());
+        let mut scope = Scope {
+            b: Builder::at_end(context, body, location),
+            values: BTreeMap::new(),
+            indices: BTreeMap::new(),
+            variables: BTreeMap::new(),
+        };
+        for (i, &s) in symbols.iter().enumerate() {
+            scope.variables.insert(SymbolId(i as u32), s);
+        }
+        Self {
+            group,
+            facts,
+            scopes: vec![scope],
+            memrefs,
+            lanes: 1,
+            lane,
+            vector_reduction: false,
+            bound: BTreeMap::new(),
+            depends: super::group::dependences(group),
+        }
+    }
+
+    /// A place with position 0 in dimensions that do not matter.
+    pub fn place(&self, node: NodeId, index: &[Expr]) -> Place {
+        let index = index
+            .iter()
+            .zip(&self.depends[node])
+            .map(|(e, &d)| if d { e.clone() } else { Expr::default() })
+            .collect();
+        (node, index)
+    }
+
+    /// Sets the number of lanes for what follows.
+    pub fn set_lanes(&mut self, lanes: i64) {
+        self.lanes = lanes;
+        self.lane = self.facts.variable(&lanes.into());
+    }
+
+    /// The lane's number as an expression; 0 without vectors.
+    pub fn lane_expr(&self) -> Expr {
+        if self.lanes == 1 { Expr::default() } else { self.lane.into() }
+    }
+
+    /// The builder of the innermost block.
+    pub fn b(&self) -> Builder<'c, 'c> {
+        self.scopes.last().expect("an open scope").b
+    }
+
+    /// The context.
+    pub fn context(&self) -> &'c Context {
+        self.scopes[0].b.context
+    }
+
+    /// What is memoised for a place.
+    pub fn known(&self, place: &Place) -> Option<Val<'c>> {
+        self.scopes.iter().rev().find_map(|s| s.values.get(place).copied())
+    }
+
+    /// Memoises a value in the innermost scope.
+    pub fn remember(&mut self, place: Place, v: Val<'c>) {
+        self.scopes.last_mut().expect("an open scope").values.insert(place, v);
+    }
+
+    /// An op with a region of one block, whose body `fill` writes. `terminate` ends the block.
+    pub fn nested<R>(
+        &mut self,
+        op: NestedOp<'_, 'c>,
+        fill: impl FnOnce(&mut Self, BlockRef<'c, 'c>) -> R,
+    ) -> (OperationRef<'c, 'c>, R) {
+        let b = self.b();
+        let make_block = |arguments: &[Type<'c>]| {
+            let arguments: Vec<_> = arguments.iter().map(|&t| (t, b.location)).collect();
+            let region = Region::new();
+            let block = region.append_block(Block::new(&arguments));
+            // SAFETY: building the op moves the region's blocks into the op, where they live as long as the module.
+            let block = unsafe { BlockRef::<'c, 'c>::from_raw(block.to_raw()) };
+            (region, block)
+        };
+        let (region, block) = make_block(op.arguments);
+        let mut regions = vec![region];
+        if op.empty_regions > 0 {
+            regions.extend((0..op.empty_regions).map(|_| Region::new()));
+        }
+        let built = b.op(op.name, op.operands, op.results, op.attributes, regions);
+        let depth = self.scopes.len() - 1;
+        let before = std::mem::replace(&mut self.scopes[depth].b.before, Some(built));
+        let r = self.inside(block, |e| fill(e, block));
+        self.scopes[depth].b.before = before;
+        (built, r)
+    }
+
+    /// Runs `fill` with `block` as the innermost scope.
+    pub fn inside<R>(&mut self, block: BlockRef<'c, 'c>, fill: impl FnOnce(&mut Self) -> R) -> R {
+        let b = self.b();
+        self.scopes.push(Scope {
+            b: Builder::at_end(b.context, block, b.location),
+            values: BTreeMap::new(),
+            indices: BTreeMap::new(),
+            variables: BTreeMap::new(),
+        });
+        let r = fill(self);
+        self.scopes.pop();
+        r
+    }
+
+    /// Binds a variable to a value in the innermost scope.
+    pub fn bind(&mut self, s: SymbolId, v: V<'c>) {
+        self.scopes.last_mut().expect("an open scope").variables.insert(s, v);
+    }
+
+    /// Parses an attribute that is known to be valid.
+    pub fn attribute(&self, text: &str) -> Attribute<'c> {
+        Attribute::parse(self.context(), text).unwrap_or_else(|| panic!("invalid attribute '{text}'"))
+    }
+
+    /// `scf.forall (i…) in (bounds…)` with a mapping, e.g. `#gpu.block<x>`. The body gets the variables.
+    pub fn forall<R>(
+        &mut self,
+        bounds: &[Expr],
+        mapping: &str,
+        variables: &[SymbolId],
+        fill: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let mut dynamic = Vec::new();
+        let mut fixed = Vec::new();
+        for e in bounds {
+            match e.as_const() {
+                Some(c) => fixed.push(c),
+                None => {
+                    fixed.push(i64::MIN);
+                    dynamic.push(self.index(e));
+                }
+            }
+        }
+        let context = self.context();
+        let dense = |v: &[i64]| -> Attribute<'c> { DenseI64ArrayAttribute::new(context, v).into() };
+        let segments = DenseI32ArrayAttribute::new(context, &[0, dynamic.len() as i32, 0, 0]).into();
+        let mapping = self.attribute(&format!("[{mapping}]"));
+        let index = Type::index(context);
+        let attributes = [
+            ("staticLowerBound", dense(&vec![0; fixed.len()])),
+            ("staticUpperBound", dense(&fixed)),
+            ("staticStep", dense(&vec![1; fixed.len()])),
+            ("mapping", mapping),
+            ("operandSegmentSizes", segments),
+        ];
+        let arguments = vec![index; bounds.len()];
+        let op = NestedOp {
+            name: "scf.forall",
+            operands: &dynamic,
+            results: &[],
+            attributes: &attributes,
+            arguments: &arguments,
+            empty_regions: 0,
+        };
+        let (_, r) = self.nested(op, |e, block| {
+            for (i, &v) in variables.iter().enumerate() {
+                e.bind(v, value(block.argument(i).expect("one argument a bound")));
+            }
+            let r = fill(e);
+            let region = Region::new();
+            region.append_block(Block::new(&[]));
+            e.b().op("scf.forall.in_parallel", &[], &[], &[], vec![region]);
+            r
+        });
+        r
+    }
+
+    /// `scf.for variable in 0..bound`, with values carried around: `step` gets the carried values and returns the next ones.
+    pub fn for_loop(
+        &mut self,
+        bound: &Expr,
+        variable: SymbolId,
+        initial: &[V<'c>],
+        step: impl FnOnce(&mut Self, &[V<'c>]) -> Vec<V<'c>>,
+    ) -> Vec<V<'c>> {
+        let bounds = [self.index(&0.into()), self.index(bound), self.index(&1.into())];
+        let operands: Vec<_> = bounds.iter().chain(initial).copied().collect();
+        let results: Vec<_> = initial.iter().map(|v| v.r#type()).collect();
+        let mut arguments = vec![Type::index(self.context())];
+        arguments.extend(&results);
+        let op = NestedOp {
+            name: "scf.for",
+            operands: &operands,
+            results: &results,
+            attributes: &[],
+            arguments: &arguments,
+            empty_regions: 0,
+        };
+        let (op, ()) = self.nested(op, |e, block| {
+            e.bind(variable, value(block.argument(0).expect("the variable")));
+            let carried: Vec<_> =
+                (0..initial.len()).map(|i| value(block.argument(1 + i).expect("carried"))).collect();
+            let next = step(e, &carried);
+            e.b().op("scf.yield", &next, &[], &[], vec![]);
+        });
+        op.results().map(value).collect()
+    }
+
+    /// `scf.if` without results.
+    pub fn when(&mut self, condition: V<'c>, then: impl FnOnce(&mut Self)) {
+        let op = NestedOp {
+            name: "scf.if",
+            operands: &[condition],
+            results: &[],
+            attributes: &[],
+            arguments: &[],
+            empty_regions: 1,
+        };
+        self.nested(op, |e, _| {
+            then(e);
+            e.b().op("scf.yield", &[], &[], &[], vec![]);
+        });
+    }
+
+    /// `scf.if` that gives one value of each of `types`.
+    pub fn choose(
+        &mut self,
+        condition: V<'c>,
+        ty: Type<'c>,
+        then: impl FnOnce(&mut Self) -> V<'c>,
+        otherwise: impl FnOnce(&mut Self) -> V<'c>,
+    ) -> V<'c> {
+        let op = NestedOp {
+            name: "scf.if",
+            operands: &[condition],
+            results: &[ty],
+            attributes: &[],
+            arguments: &[],
+            empty_regions: 1,
+        };
+        let (op, ()) = self.nested(op, |e, _| {
+            let v = then(e);
+            e.b().op("scf.yield", &[v], &[], &[], vec![]);
+        });
+        let region = op.region(1).expect("the else region");
+        let block = region.append_block(Block::new(&[]));
+        // SAFETY: the block belongs to the op, which lives as long as the module.
+        let block = unsafe { BlockRef::<'c, 'c>::from_raw(block.to_raw()) };
+        let depth = self.scopes.len() - 1;
+        let before = std::mem::replace(&mut self.scopes[depth].b.before, Some(op));
+        self.inside(block, |e| {
+            let v = otherwise(e);
+            e.b().op("scf.yield", &[v], &[], &[], vec![]);
+        });
+        self.scopes[depth].b.before = before;
+        value(op.result(0).expect("one result"))
+    }
+
+    /// The innermost scope that defines a variable of `e`; at least the second, so that kernels keep their arithmetic inside.
+    fn depth(&self, e: &Expr) -> usize {
+        let outermost = 1.min(self.scopes.len() - 1);
+        e.symbols()
+            .into_iter()
+            .map(|s| {
+                self.scopes
+                    .iter()
+                    .rposition(|scope| scope.variables.contains_key(&s))
+                    .unwrap_or_else(|| panic!("variable {s:?} is not bound"))
+            })
+            .fold(outermost, usize::max)
+    }
+
+    /// An index expression as a value.
+    pub fn index(&mut self, e: &Expr) -> V<'c> {
+        let depth = self.depth(e);
+        if let Some(v) = self.scopes[..=depth].iter().rev().find_map(|s| s.indices.get(e)) {
+            return *v;
+        }
+        let ty = Type::index(self.context());
+        let v = if let Some(s) = e.as_sym() {
+            self.scopes[..=depth]
+                .iter()
+                .rev()
+                .find_map(|scope| scope.variables.get(&s))
+                .copied()
+                .expect("a bound variable")
+        } else if let Some(c) = e.as_const() {
+            self.scopes[depth].b.index(c)
+        } else {
+            // Outer parts first, so that each goes as far out as it can; constants last.
+            let mut terms: Vec<(usize, Expr)> = Vec::new();
+            let mut constant = 0;
+            for (atoms, c) in e.terms() {
+                if atoms.is_empty() {
+                    constant = c;
+                    continue;
+                }
+                let product = self.product(atoms);
+                let term = if c == 1 { product.clone() } else { product * Expr::from(c) };
+                terms.push((self.depth(&term), term));
+            }
+            if terms.len() == 1 && constant == 0 {
+                let (atoms, c) = e.terms().next().expect("one term");
+                self.term(atoms, c)
+            } else {
+                terms.sort();
+                let mut sum: Option<(V<'c>, usize)> = None;
+                for (d, t) in &terms {
+                    let v = self.index(t);
+                    sum = Some(match sum {
+                        None => (v, *d),
+                        Some((s, at)) => {
+                            let at = at.max(*d);
+                            (self.scopes[at].b.value("arith.addi", &[s, v], ty, &[]), at)
+                        }
+                    });
+                }
+                let (sum, at) = sum.expect("a term that is not constant");
+                if constant == 0 {
+                    sum
+                } else {
+                    let c = self.index(&constant.into());
+                    self.scopes[at].b.value("arith.addi", &[sum, c], ty, &[])
+                }
+            }
+        };
+        self.scopes[depth].indices.insert(e.clone(), v);
+        v
+    }
+
+    fn product(&self, atoms: &[Atom]) -> Expr {
+        let single = |a: &Atom| match a {
+            Atom::Sym(s) => Expr::from(*s),
+            Atom::FloorDiv(a, b) => a.floor_div(b),
+            Atom::Mod(a, b) => a.modulo(b),
+            Atom::Min(a, b) => a.minimum(b),
+            Atom::Max(a, b) => a.maximum(b),
+        };
+        atoms.iter().map(single).product()
+    }
+
+    /// `c * atoms` as a value, in the scope it belongs to.
+    fn term(&mut self, atoms: &[Atom], c: i64) -> V<'c> {
+        let ty = Type::index(self.context());
+        let mut out: Option<V<'c>> = None;
+        let mut depth = 1.min(self.scopes.len() - 1);
+        if atoms.len() > 1 || c != 1 {
+            for a in atoms {
+                let e = self.product(std::slice::from_ref(a));
+                depth = depth.max(self.depth(&e));
+                let v = self.index(&e);
+                out = Some(match out {
+                    None => v,
+                    Some(o) => self.scopes[depth].b.value("arith.muli", &[o, v], ty, &[]),
+                });
+            }
+            let v = out.expect("at least one atom");
+            if c == 1 {
+                return v;
+            }
+            let k = self.index(&c.into());
+            return self.scopes[depth].b.value("arith.muli", &[v, k], ty, &[]);
+        }
+        let (a, b, name) = match &atoms[0] {
+            Atom::Sym(_) => unreachable!("variables are looked up"),
+            Atom::FloorDiv(a, b) => (a, b, "div"),
+            Atom::Mod(a, b) => (a, b, "rem"),
+            Atom::Min(a, b) => (a, b, "arith.minsi"),
+            Atom::Max(a, b) => (a, b, "arith.maxsi"),
+        };
+        let depth = self.depth(a).max(self.depth(b));
+        let (x, y) = (self.index(a), self.index(b));
+        let b_builder = self.scopes[depth].b;
+        let op = |name: &str, x, y| b_builder.value(name, &[x, y], ty, &[]);
+        match name {
+            "div" if self.facts.nonnegative(a) => op("arith.divui", x, y),
+            "rem" if self.facts.nonnegative(a) => op("arith.remui", x, y),
+            "div" => op("arith.floordivsi", x, y),
+            // Of a dividend that may be negative: a - floor(a / b) * b.
+            "rem" => {
+                let q = op("arith.floordivsi", x, y);
+                let product = op("arith.muli", q, y);
+                op("arith.subi", x, product)
+            }
+            _ => op(name, x, y),
+        }
+    }
+
+    /// Whether a position is inside of `0..size`, as far as it is not known anyway; `None` where it is.
+    pub fn in_range(&mut self, position: &Expr, size: &Expr) -> Option<V<'c>> {
+        let mut condition = None;
+        if !self.facts.nonnegative(position) {
+            let zero = 0.into();
+            condition = Some(self.compare("sge", position, &zero));
+        }
+        if !self.facts.below(position, size) {
+            let c = self.compare("slt", position, size);
+            condition = Some(self.and(condition, c));
+        }
+        condition
+    }
+
+    /// Both conditions.
+    pub fn and(&self, a: Option<V<'c>>, b: V<'c>) -> V<'c> {
+        match a {
+            None => b,
+            Some(a) => self.b().value("arith.andi", &[a, b], b.r#type(), &[]),
+        }
+    }
+
+    /// `arith.cmpi` of two index expressions; predicates `sge`, `slt`, `eq`.
+    pub fn compare(&mut self, predicate: &str, x: &Expr, y: &Expr) -> V<'c> {
+        let (x, y) = (self.index(x), self.index(y));
+        let number = match predicate {
+            "eq" => 0,
+            "slt" => 2,
+            _ => 5,
+        };
+        let context = self.context();
+        let p = self.attribute(&format!("{number} : i64"));
+        self.b().value("arith.cmpi", &[x, y], dtype_to_mlir(context, DType::I1), &[("predicate", p)])
+    }
+
+    /// A private or shared array. `space` is `private` or `workgroup`.
+    pub fn array(&mut self, shape: &[i64], element: Type<'c>, space: &str) -> V<'c> {
+        let memory = self.attribute(&format!("#gpu.address_space<{space}>"));
+        let ty: Type<'c> = MemRefType::new(element, shape, None, Some(memory)).into();
+        let segments = DenseI32ArrayAttribute::new(self.context(), &[0, 0]).into();
+        self.b().value("memref.alloca", &[], ty, &[("operandSegmentSizes", segments)])
+    }
+
+    /// `memref.load`.
+    pub fn load(&mut self, memref: V<'c>, index: &[Expr]) -> V<'c> {
+        let mut operands = vec![memref];
+        operands.extend(index.iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        // SAFETY: memrefs are shaped types.
+        let ty = unsafe { Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(memref.r#type().to_raw())) };
+        self.b().value("memref.load", &operands, ty, &[])
+    }
+
+    /// `memref.store`.
+    pub fn store(&mut self, v: V<'c>, memref: V<'c>, index: &[Expr]) {
+        let mut operands = vec![v, memref];
+        operands.extend(index.iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        self.b().op("memref.store", &operands, &[], &[], vec![]);
+    }
+
+    /// `index` for lane 0.
+    pub fn lane_zero(&self, index: &[Expr]) -> Vec<Expr> {
+        self.at_lane(index, 0)
+    }
+
+    /// `index` for one lane.
+    pub fn at_lane(&self, index: &[Expr], l: i64) -> Vec<Expr> {
+        let lane = self.lane;
+        index.iter().map(|e| e.substitute(&|s| if s == lane { l.into() } else { s.into() })).collect()
+    }
+
+    /// The bytes to which the first lane of an access is aligned at least.
+    pub fn alignment(&self, index: &[Expr], shape: &[Expr], dtype: DType) -> i64 {
+        let linear = linearize(&self.lane_zero(index), shape);
+        let elements = match self.facts.divisor(&linear) {
+            0 => self.lanes,
+            d => strata_runtime::sym::gcd(d, self.lanes),
+        };
+        elements * dtype.size() as i64
+    }
+
+    /// `vector.load` of a row of lanes.
+    pub fn load_vector(&mut self, memref: V<'c>, index: &[Expr], shape: &[Expr], dtype: DType) -> V<'c> {
+        let alignment = self.alignment(index, shape, dtype);
+        let mut operands = vec![memref];
+        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        let ty = self.vector_type(dtype);
+        let a = self.attribute(&format!("{alignment} : i64"));
+        self.b().value("vector.load", &operands, ty, &[("alignment", a)])
+    }
+
+    /// `vector.store` of a row of lanes.
+    pub fn store_vector(&mut self, v: V<'c>, memref: V<'c>, index: &[Expr], shape: &[Expr], dtype: DType) {
+        let alignment = self.alignment(index, shape, dtype);
+        let mut operands = vec![v, memref];
+        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        let a = self.attribute(&format!("{alignment} : i64"));
+        self.b().op("vector.store", &operands, &[], &[("alignment", a)], vec![]);
+    }
+
+    /// The vector type with one element a lane.
+    pub fn vector_type(&self, dtype: DType) -> Type<'c> {
+        vector_of(dtype_to_mlir(self.context(), dtype), self.lanes)
+    }
+
+    /// A value as a vector.
+    pub fn widen(&self, x: Val<'c>) -> V<'c> {
+        if x.lanes {
+            return x.v;
+        }
+        self.b().value("vector.broadcast", &[x.v], vector_of(x.v.r#type(), self.lanes), &[])
+    }
+
+    /// A vector of scalars, one a lane.
+    pub fn gather(&self, scalars: &[V<'c>]) -> V<'c> {
+        let ty = vector_of(scalars[0].r#type(), scalars.len() as i64);
+        self.b().value("vector.from_elements", scalars, ty, &[])
+    }
+
+    /// One lane of a vector.
+    pub fn extract(&self, v: V<'c>, l: i64) -> V<'c> {
+        let ty = strata_dialects::build::element(v.r#type());
+        let at = DenseI64ArrayAttribute::new(self.context(), &[l]).into();
+        self.b().value("vector.extract", &[v], ty, &[("static_position", at)])
+    }
+}
+
+/// An op with a region.
+pub struct NestedOp<'r, 'c> {
+    /// Its name.
+    pub name: &'r str,
+    /// Its operands.
+    pub operands: &'r [V<'c>],
+    /// Types of its results.
+    pub results: &'r [Type<'c>],
+    /// Its attributes.
+    pub attributes: &'r [(&'r str, Attribute<'c>)],
+    /// Types of its block's arguments.
+    pub arguments: &'r [Type<'c>],
+    /// Further regions, left without a block.
+    pub empty_regions: usize,
+}
+
+/// A one-dimensional vector type.
+pub fn vector_of(element: Type<'_>, lanes: i64) -> Type<'_> {
+    // SAFETY: a scalar element type and a positive length.
+    unsafe { Type::from_raw(mlir_sys::mlirVectorTypeGet(1, &lanes, element.to_raw())) }
+}

@@ -1,0 +1,322 @@
+//! Kernels of row reductions on the GPU: a warp or a block a row, stages separated by collectives, the row in registers.
+
+use super::combine::Combine;
+use super::emitter::{Emitter, Val};
+use super::group::V;
+use super::pointwise::store_at;
+use super::rows_plan::{Extent, Held, Plan, Rows, plan};
+use melior::ir::attribute::IntegerAttribute;
+use melior::ir::r#type::IntegerType;
+use std::collections::BTreeMap;
+use strata_dialects::types::dtype_to_mlir;
+use strata_runtime::DType;
+use strata_runtime::sym::{Expr, SymbolId};
+
+/// The shape of the work of a kernel: a row to `threads` threads, vectors of `vector` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Elements of a vector.
+    pub vector: i64,
+    /// Threads that share a row.
+    pub threads: i64,
+    /// Rows of a block.
+    pub rows: i64,
+}
+
+struct RowsEmitter<'r, 'c> {
+    rows: &'r Rows,
+    shape: Shape,
+    outs: &'r [V<'c>],
+    plan: Plan,
+    /// Planning variable: the position in the row.
+    column: SymbolId,
+    thread: SymbolId,
+    row: Expr,
+    /// Vectors of a thread.
+    steps: i64,
+    columns: i64,
+    /// Private arrays of what is held.
+    arrays: Vec<V<'c>>,
+    /// Private arrays of partial results, and the position of each reduction in them.
+    partials: Vec<(V<'c>, Combine<'c>)>,
+    slots: BTreeMap<usize, (usize, i64)>,
+}
+
+/// Emits the kernel's body; the current scope is the function's.
+pub fn emit<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &[V<'c>]) {
+    e.set_lanes(shape.vector);
+    let columns = rows.columns.as_const().expect("rows of static length");
+    let grid = rows.rows.ceil_div(&shape.rows.into());
+    let block = e.facts.variable(&grid);
+    let thread = e.facts.variable(&shape.threads.into());
+    let column = e.facts.variable(&columns.into());
+    e.forall(&[grid], "#gpu.block<x>", &[block], |e| {
+        let mut r = RowsEmitter {
+            rows,
+            shape,
+            outs,
+            plan: Plan::default(),
+            column,
+            thread,
+            row: block.into(),
+            steps: (columns + shape.threads * shape.vector - 1) / (shape.threads * shape.vector),
+            columns,
+            arrays: Vec::new(),
+            partials: Vec::new(),
+            slots: BTreeMap::new(),
+        };
+        if shape.rows == 1 {
+            r.arrays(e);
+            return r.row(e);
+        }
+        let warp = e.facts.variable(&shape.rows.into());
+        e.forall(&[shape.rows.into()], "#gpu.warp<linear_dim_0>", &[warp], |e| {
+            r.row = Expr::from(block) * Expr::from(shape.rows) + Expr::from(warp);
+            r.arrays(e);
+            let row = r.row.clone();
+            match e.in_range(&row, &rows.rows) {
+                Some(inside) => e.when(inside, |e| r.row(e)),
+                None => r.row(e),
+            }
+        });
+    });
+}
+
+impl<'c> RowsEmitter<'_, 'c> {
+    /// Plans, and makes the private arrays.
+    fn arrays(&mut self, e: &mut Emitter<'c, '_>) {
+        let row = self.row.clone();
+        self.plan = plan(e, self.rows, &row, self.column, true);
+        for h in &self.plan.held {
+            let dtype = e.group.nodes[h.place.0].dtype;
+            let element = if e.lanes > 1 { e.vector_type(dtype) } else { dtype_to_mlir(e.context(), dtype) };
+            self.arrays.push(e.array(&[self.shape.threads, self.steps], element, "private"));
+        }
+        for stage in &self.rows.stages {
+            let mut kinds: Vec<(Combine<'c>, Vec<usize>)> = Vec::new();
+            for &g in stage {
+                let c = Combine::of(e, g);
+                match kinds.iter_mut().find(|(k, _)| *k == c) {
+                    Some((_, list)) => list.push(g),
+                    None => kinds.push((c, vec![g])),
+                }
+            }
+            for (c, list) in kinds {
+                let element = dtype_to_mlir(e.context(), shuffled(c.dtype));
+                let array = e.array(&[self.shape.threads, list.len() as i64], element, "private");
+                for (slot, g) in list.into_iter().enumerate() {
+                    self.slots.insert(g, (self.partials.len(), slot as i64));
+                }
+                self.partials.push((array, c));
+            }
+        }
+    }
+
+    /// One row.
+    fn row(&mut self, e: &mut Emitter<'c, '_>) {
+        for s in 0..=self.rows.stages.len() {
+            let last = s == self.rows.stages.len();
+            let mapping =
+                if self.shape.rows == 1 { "#gpu.thread<linear_dim_0>" } else { "#gpu.lane<linear_dim_0>" };
+            e.forall(&[self.shape.threads.into()], mapping, &[self.thread], |e| {
+                self.load_stage(e, s);
+                if last { self.store(e) } else { self.reduce(e, s) }
+            });
+            if last {
+                break;
+            }
+            let arrays: Vec<usize> = self.rows.stages[s].iter().map(|g| self.slots[g].0).collect();
+            for a in arrays.into_iter().collect::<std::collections::BTreeSet<_>>() {
+                let (array, combine) = self.partials[a];
+                let kind = IntegerAttribute::new(IntegerType::new(e.context(), 32).into(), combine.number());
+                e.b().op("loop.all_reduce", &[array], &[], &[("kind", kind.into())], vec![]);
+            }
+        }
+    }
+
+    /// The column of a thread's vector `k`; inside of the row also where the thread has nothing to do.
+    fn column_at(&self, e: &Emitter<'_, '_>, k: i64) -> Expr {
+        let base = self.base(k);
+        if self.ragged(k) {
+            return base.minimum(&(self.columns - self.shape.vector).into()) + e.lane_expr();
+        }
+        base + e.lane_expr()
+    }
+
+    fn base(&self, k: i64) -> Expr {
+        (Expr::from(k * self.shape.threads) + Expr::from(self.thread)) * Expr::from(self.shape.vector)
+    }
+
+    /// Whether some threads have no vector `k`.
+    fn ragged(&self, k: i64) -> bool {
+        (k + 1) * self.shape.threads * self.shape.vector > self.columns
+    }
+
+    /// Whether a thread has a vector `k`, where that is not known.
+    fn present(&self, e: &mut Emitter<'c, '_>, k: i64) -> Option<V<'c>> {
+        self.ragged(k).then(|| e.compare("slt", &self.base(k), &self.columns.into()))
+    }
+
+    fn at(&self, e: &Emitter<'_, '_>, place: &super::emitter::Place, k: i64) -> super::emitter::Place {
+        let column = self.column_at(e, k);
+        let variable = self.column;
+        let index: Vec<_> = place
+            .1
+            .iter()
+            .map(|x| resimplify(e, &x.substitute(&|s| if s == variable { column.clone() } else { s.into() })))
+            .collect();
+        e.place(place.0, &index)
+    }
+
+    /// Makes known what earlier stages kept; issues all reads of the stage before their first use.
+    fn load_stage(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
+        let (thread, row) = (Expr::from(self.thread), self.row.clone());
+        for (h, array) in self.plan.held.iter().zip(&self.arrays) {
+            if h.uses.contains(&stage) {
+                for k in 0..self.steps {
+                    let v = e.load(*array, &[thread.clone(), k.into()]);
+                    let place = self.at(e, &h.place, k);
+                    e.remember(place, Val { v, lanes: e.lanes > 1 });
+                }
+            }
+        }
+        for s in 0..stage {
+            for &g in &self.rows.stages[s] {
+                let (array, slot) = self.slots[&g];
+                let (array, combine) = self.partials[array];
+                let v = e.load(array, &[thread.clone(), slot.into()]);
+                let mut v = narrowed(e, v, combine.dtype);
+                let place = self.rows.result(e, g, &row);
+                if let Some(initial) = e.initial(g, &place.1) {
+                    v = combine.apply(e, v, initial.v);
+                }
+                e.remember(place, Val { v, lanes: false });
+            }
+        }
+        for k in 0..self.steps {
+            for read in self.plan.reads[stage].clone() {
+                let place = self.at(e, &read, k);
+                e.value_at(place.0, &place.1);
+            }
+            self.keep(e, stage, k, true);
+        }
+    }
+
+    /// Stores what the stage computes for later ones: operands, or everything else.
+    fn keep(&mut self, e: &mut Emitter<'c, '_>, stage: usize, k: i64, operands: bool) {
+        let held: Vec<(Held, V<'c>)> =
+            self.plan.held.iter().cloned().zip(self.arrays.iter().copied()).collect();
+        for (h, array) in held {
+            let read = matches!(e.group.nodes[h.place.0].kind, super::group::Kind::Input(_));
+            if h.first == stage && read == operands {
+                let place = self.at(e, &h.place, k);
+                let v = e.value_at(place.0, &place.1);
+                let v = if e.lanes > 1 { e.widen(v) } else { v.v };
+                e.store(v, array, &[self.thread.into(), k.into()]);
+            }
+        }
+    }
+
+    /// A thread's part of a stage's reductions.
+    fn reduce(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
+        let generics = self.rows.stages[stage].clone();
+        let mut sums: Vec<Option<V<'c>>> = vec![None; generics.len()];
+        for k in 0..self.steps {
+            let column = self.column_at(e, k);
+            for (g, sum) in generics.iter().zip(&mut sums) {
+                let combine = Combine::of(e, *g);
+                let loops = self.rows.loops(e, *g, &self.row, &column);
+                let v = e.contribution(*g, loops);
+                let mut v = if e.lanes > 1 { e.widen(v) } else { v.v };
+                if let Some(present) = self.present(e, k) {
+                    v = e.or_neutral(present, v, combine);
+                }
+                *sum = Some(sum.map_or(v, |s| combine.apply(e, s, v)));
+            }
+            self.keep(e, stage, k, false);
+        }
+        for (g, sum) in generics.iter().zip(sums) {
+            let (array, slot) = self.slots[g];
+            let (array, combine) = self.partials[array];
+            let v = match sum {
+                Some(v) => combine.lanes(e, v),
+                None => {
+                    e.constant_of(dtype_to_mlir(e.context(), combine.dtype), combine.neutral(e.context()))
+                }
+            };
+            let v = widened(e, v, combine.dtype);
+            e.store(v, array, &[self.thread.into(), slot.into()]);
+        }
+    }
+
+    /// The last stage: outputs.
+    fn store(&mut self, e: &mut Emitter<'c, '_>) {
+        let outputs: Vec<_> = e.group.outputs.iter().copied().zip(self.outs.iter().copied()).collect();
+        let row = self.row.clone();
+        for k in 0..self.steps {
+            let column = self.column_at(e, k);
+            let full: Vec<_> = outputs
+                .iter()
+                .filter(|(o, _)| self.rows.extent(e.group, *o) == Some(Extent::Full))
+                .map(|&(o, memref)| (o, memref, self.rows.output(e, o, &row, &column)))
+                .collect();
+            if full.is_empty() {
+                break;
+            }
+            let stores = |e: &mut Emitter<'c, '_>| full.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i));
+            match self.present(e, k) {
+                Some(present) => e.when(present, stores),
+                None => stores(e),
+            }
+        }
+        let narrow: Vec<_> = outputs
+            .iter()
+            .filter(|(o, _)| self.rows.extent(e.group, *o) == Some(Extent::Row))
+            .map(|&(o, memref)| (o, memref, self.rows.output(e, o, &row, &Expr::default())))
+            .collect();
+        if !narrow.is_empty() {
+            let first = e.compare("eq", &self.thread.into(), &0.into());
+            e.when(first, |e| narrow.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i)));
+        }
+    }
+}
+
+/// The type in which values go from thread to thread.
+fn shuffled(dtype: DType) -> DType {
+    match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        DType::I1 | DType::I8 => DType::I32,
+        d => d,
+    }
+}
+
+fn widened<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
+    let to = shuffled(dtype);
+    match dtype {
+        d if d == to => v,
+        d if d.is_float() => e.convert("arith.extf", v, to),
+        _ => e.convert("arith.extsi", v, to),
+    }
+}
+
+fn narrowed<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
+    match dtype {
+        d if d == shuffled(d) => v,
+        d if d.is_float() => e.convert("arith.truncf", v, d),
+        d => e.convert("arith.trunci", v, d),
+    }
+}
+
+/// Substitution leaves divisions as they were; what is known of the new variables simplifies them.
+fn resimplify(e: &Emitter<'_, '_>, x: &Expr) -> Expr {
+    e.facts.simplify(x)
+}
+
+impl<'c> Emitter<'c, '_> {
+    /// `v` where `present`, else the neutral element.
+    fn or_neutral(&self, present: V<'c>, v: V<'c>, combine: Combine<'c>) -> V<'c> {
+        use melior::ir::ValueLike;
+        let neutral = self.constant_of(v.r#type(), combine.neutral(self.context()));
+        self.b().value("arith.select", &[present, v, neutral], v.r#type(), &[])
+    }
+}

@@ -1,0 +1,42 @@
+//! Schedules: how a kernel's work is spread over blocks, warps, threads and vectors. Plain data.
+
+use serde::{Deserialize, Serialize};
+
+/// How a kernel is scheduled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Schedule {
+    /// Each thread computes vectors of neighbouring elements of the outputs.
+    Pointwise {
+        /// Elements of a vector.
+        vector: i64,
+        /// Threads of a block.
+        threads: i64,
+        /// Vectors of a thread.
+        per_thread: i64,
+    },
+    /// Rows are reduced by the threads of a warp or a block, in stages; a thread keeps its part of the row in registers.
+    Rows {
+        /// Elements of a vector.
+        vector: i64,
+        /// Threads that share a row: 32 with several rows a block, else all of the block.
+        threads: i64,
+        /// Rows of a block.
+        rows: i64,
+    },
+}
+
+impl Schedule {
+    /// The text kept in `loop.schedule`.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain data")
+    }
+
+    /// Threads of a block on the GPU.
+    pub fn block(&self) -> i64 {
+        match self {
+            Self::Pointwise { threads, .. } => *threads,
+            Self::Rows { threads, rows, .. } => threads * rows,
+        }
+    }
+}
