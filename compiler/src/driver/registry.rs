@@ -8,6 +8,7 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::decompose_composites::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
+    &crate::tensor::graph_to_linalg::PASS,
 ];
 
 /// The pass of that name; those of the driver's own tests are found too.
