@@ -150,3 +150,35 @@ pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, to: DType) -
         }
     }
 }
+
+/// The error function.
+pub fn erf(x: f64) -> f64 {
+    libm::erf(x)
+}
+
+/// `a ^ b` for integers; negative exponents give the truncated quotient 1 / a^|b|.
+pub fn int_pow(a: i64, b: i64) -> i64 {
+    match (a, b) {
+        (_, 0) => 1,
+        (1, _) => 1,
+        (-1, b) => {
+            if b % 2 == 0 {
+                1
+            } else {
+                -1
+            }
+        }
+        (_, b) if b < 0 => 0,
+        (a, b) => {
+            let (mut base, mut e, mut out) = (a, b, 1i64);
+            while e > 0 {
+                if e & 1 == 1 {
+                    out = out.wrapping_mul(base);
+                }
+                base = base.wrapping_mul(base);
+                e >>= 1;
+            }
+            out
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::build::BodyBuilder;
 use crate::ops::stated;
 use crate::reference::Scalar;
-use crate::scalar::{both2, cmpf, cmpi, emit_float, emit2, eval_cast, float1};
+use crate::scalar::{both2, cmpf, cmpi, emit_float, emit2, erf, eval_cast, float1, int_pow};
 use crate::spec::{Constraint, Fold, Lowering, OpSpec, PointwiseBody, PointwiseEval, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
@@ -123,33 +123,6 @@ fn int_rem(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { a.wrapping_rem(b) }
 }
 
-/// `a ^ b` for integers; negative exponents give the truncated quotient 1 / a^|b|.
-fn int_pow(a: i64, b: i64) -> i64 {
-    match (a, b) {
-        (_, 0) => 1,
-        (1, _) => 1,
-        (-1, b) => {
-            if b % 2 == 0 {
-                1
-            } else {
-                -1
-            }
-        }
-        (_, b) if b < 0 => 0,
-        (a, b) => {
-            let (mut base, mut e, mut out) = (a, b, 1i64);
-            while e > 0 {
-                if e & 1 == 1 {
-                    out = out.wrapping_mul(base);
-                }
-                base = base.wrapping_mul(base);
-                e >>= 1;
-            }
-            out
-        }
-    }
-}
-
 /// Division of integers that traps on no input: by zero gives -1, the most negative by -1 gives itself.
 fn emit_int_div<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, y: Value<'c, 'a>) -> Value<'c, 'a> {
     let (zero, one, minus) = (b.int(y, 0), b.int(y, 1), b.int(y, -1));
@@ -217,7 +190,7 @@ pub(super) static ROWS: &[OpSpec] = &[
     ),
     float_row!("ceil", "The smallest integer not below x.", Some("ceil"), "ceil", f64::ceil, "math.ceil"),
     float_row!("cos", "`cos(x)`", Some("cosine"), "cos", f64::cos, "math.cos"),
-    float_row!("erf", "`2/sqrt(pi) * integral of exp(-t^2) from 0 to x`", None, "erf", libm::erf, "math.erf"),
+    float_row!("erf", "`2/sqrt(pi) * integral of exp(-t^2) from 0 to x`", None, "erf", erf, "math.erf"),
     float_row!("exp", "`exp(x)`", Some("exponential"), "exp", f64::exp, "math.exp"),
     float_row!("exp2", "`2^x`", None, "exp2", f64::exp2, "math.exp2"),
     float_row!(

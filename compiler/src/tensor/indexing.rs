@@ -1,0 +1,48 @@
+//! Elements picked by index tensors.
+
+use super::emitter::{Emitter, Lowered};
+use melior::ir::operation::OperationRef;
+use melior::ir::{Type, Value};
+use strata_dialects::OpView;
+use strata_dialects::scalar::cmpi;
+use strata_dialects::types::dtype_to_mlir;
+
+/// A gather: a generic over the result that reads an index and extracts. Negative indices count from the end, and what is still
+/// outside is clamped.
+pub(super) fn lower_gather<'c, 'a>(
+    e: &mut Emitter<'c, 'a>,
+    op: OperationRef<'c, 'a>,
+    view: &OpView,
+) -> Lowered<'c, 'a> {
+    let (x, indices) = (e.operand(op, 0)?, e.operand(op, 1)?);
+    let (operand, result) = (&view.operands[0], &view.results[0]);
+    let dim = view.int("dim") as usize;
+    let inner = view.operands[1].rank();
+    let rank = result.rank();
+    let (zero, one) = (e.size(&0.into()), e.size(&1.into()));
+    let size = e.size(&operand.shape[dim]);
+    let map = e.pick(rank, &(dim..dim + inner).collect::<Vec<_>>());
+    let below = e.i64(cmpi::SLT);
+    let numbers: Vec<_> = (0..rank as i64).map(|d| e.i64(d)).collect();
+    let ty = dtype_to_mlir(e.context, operand.dtype);
+    Ok(e.elementwise(&[(indices, map)], result, |b, row| {
+        let index = Type::index(b.b.context);
+        let arith = |op: &str, x: Value<'c, 'a>, y: Value<'c, 'a>| b.b.value(op, &[x, y], index, &[]);
+        let picked = b.b.value("arith.index_cast", &[row[0]], index, &[]);
+        let i1 = dtype_to_mlir(b.b.context, strata_runtime::DType::I1);
+        let negative = b.b.value("arith.cmpi", &[picked, zero], i1, &[("predicate", below)]);
+        let picked = b.select(negative, arith("arith.addi", picked, size), picked);
+        let picked = arith("arith.minsi", picked, arith("arith.subi", size, one));
+        let picked = arith("arith.maxsi", picked, zero);
+        let at: Vec<_> = (0..operand.rank())
+            .map(|d| {
+                if d == dim {
+                    return picked;
+                }
+                let from = if d < dim { d } else { d + inner - 1 };
+                b.b.value("linalg.index", &[], index, &[("dim", numbers[from])])
+            })
+            .collect();
+        b.b.value("tensor.extract", &[&[x], at.as_slice()].concat(), ty, &[])
+    }))
+}
