@@ -37,27 +37,27 @@ pub fn compile_kernels<'c>(
 
 fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -> Result<CompiledKernel, Failure> {
     let meta = metadata(source)?;
-    // SAFETY: a detached copy that is dropped at the end.
-    let module = unsafe { Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())) };
+    // In a module of its own, which passes and the verifier expect around it.
+    let scratch = Module::new(source.location());
+    // SAFETY: the copy is owned by `scratch`, which lives to the end.
+    let copy = unsafe { scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw()))) };
     let index_bits = number(source, "loop.index_bits").unwrap_or(64);
-    // SAFETY: borrowed for the calls below, while the copy lives.
-    let copy = unsafe { OperationRef::from_raw(module.to_raw()) };
-    lower_to_llvm(context, copy, index_bits)?;
+    lower_to_llvm(context, scratch.as_operation(), index_bits)?;
     legal::check(copy)?;
     let machine = machine(chip).map_err(|m| Failure::new(source.location(), m))?;
     let ptx = emit(copy, &machine).map_err(|m| Failure::new(source.location(), m))?;
     Ok(CompiledKernel { meta, ptx })
 }
 
-/// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside a `gpu.module`.
+/// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside the `gpu.module`s of a module.
 pub fn lower_to_llvm<'c>(context: &'c Context, module: OperationRef<'c, '_>, index_bits: i64) -> Result<(), Failure> {
     let passes = format!(
-        "canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
+        "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
          index-bitwidth={index_bits}}},convert-vector-to-llvm,convert-arith-to-llvm{{index-bitwidth={index_bits}}},\
          convert-index-to-llvm{{index-bitwidth={index_bits}}},convert-ub-to-llvm{{index-bitwidth={index_bits}}},\
-         convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
+         convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
     );
-    upstream::run(context, module, "gpu.module", &passes)
+    upstream::run(context, module, "builtin.module", &passes)
 }
 
 fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
@@ -98,6 +98,7 @@ fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String,
     };
     llvm.set_triple(&machine.get_triple());
     llvm.set_data_layout(&machine.get_target_data().get_data_layout());
+    crate::kernel::llvm::mark_in_bounds(&llvm);
     llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
     let options = PassBuilderOptions::create();
     llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
