@@ -9,11 +9,6 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::legalize_library_calls::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
-pub static PASSES: &[&Pass] = &[
-    &crate::graph::decompose_composites::PASS,
-    &crate::graph::legalize_library_calls::PASS,
-    &crate::graph::fuse::PASS,
-    &crate::graph::outline_kernels::PASS,
     &crate::tensor::graph_to_linalg::PASS,
     &crate::loops::linalg_to_loops::PASS,
 ];

@@ -35,37 +35,29 @@ pub fn compile_kernels<'c>(
     ops(body).into_iter().filter(|op| name(op) == "gpu.module").map(|op| compile(context, op, chip)).collect()
 }
 
-fn compile<'c>(
-    context: &'c Context,
-    source: OperationRef<'c, '_>,
-    chip: &str,
-) -> Result<CompiledKernel, Failure> {
+fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -> Result<CompiledKernel, Failure> {
     let meta = metadata(source)?;
-    // SAFETY: a detached copy that is dropped at the end.
-    let module = unsafe { Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())) };
+    // In a module of its own, which passes and the verifier expect around it.
+    let scratch = Module::new(source.location());
+    // SAFETY: the copy is owned by `scratch`, which lives to the end.
+    let copy = unsafe { scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw()))) };
     let index_bits = number(source, "loop.index_bits").unwrap_or(64);
-    // SAFETY: borrowed for the calls below, while the copy lives.
-    let copy = unsafe { OperationRef::from_raw(module.to_raw()) };
-    lower_to_llvm(context, copy, index_bits)?;
+    lower_to_llvm(context, scratch.as_operation(), index_bits)?;
     legal::check(copy)?;
     let machine = machine(chip).map_err(|m| Failure::new(source.location(), m))?;
     let ptx = emit(copy, &machine).map_err(|m| Failure::new(source.location(), m))?;
     Ok(CompiledKernel { meta, ptx })
 }
 
-/// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside a `gpu.module`.
-pub fn lower_to_llvm<'c>(
-    context: &'c Context,
-    module: OperationRef<'c, '_>,
-    index_bits: i64,
-) -> Result<(), Failure> {
+/// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside the `gpu.module`s of a module.
+pub fn lower_to_llvm<'c>(context: &'c Context, module: OperationRef<'c, '_>, index_bits: i64) -> Result<(), Failure> {
     let passes = format!(
-        "canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
+        "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
          index-bitwidth={index_bits}}},convert-vector-to-llvm,convert-arith-to-llvm{{index-bitwidth={index_bits}}},\
          convert-index-to-llvm{{index-bitwidth={index_bits}}},convert-ub-to-llvm{{index-bitwidth={index_bits}}},\
-         convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse"
+         convert-nvvm-to-llvm,reconcile-unrealized-casts,canonicalize,cse)"
     );
-    upstream::run(context, module, "gpu.module", &passes)
+    upstream::run(context, module, "builtin.module", &passes)
 }
 
 fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
@@ -74,8 +66,7 @@ fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
 
 fn metadata(module: OperationRef<'_, '_>) -> Result<KernelMeta, Failure> {
     let missing = |what: &str| {
-        Failure::new(module.location(), format!("a gpu.module without {what}"))
-            .next("make it with the pass loop-to-gpu")
+        Failure::new(module.location(), format!("a gpu.module without {what}")).next("make it with the pass loop-to-gpu")
     };
     Ok(KernelMeta {
         name: crate::ir::symbol_name(&module),
@@ -91,14 +82,7 @@ fn machine(chip: &str) -> Result<TargetMachine, String> {
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     inkwell::targets::Target::from_triple(&triple)
         .map_err(|e| e.to_string())?
-        .create_target_machine(
-            &triple,
-            chip,
-            "+ptx83",
-            OptimizationLevel::Aggressive,
-            RelocMode::Default,
-            CodeModel::Default,
-        )
+        .create_target_machine(&triple, chip, "+ptx83", OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
         .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
 }
 
@@ -114,6 +98,7 @@ fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String,
     };
     llvm.set_triple(&machine.get_triple());
     llvm.set_data_layout(&machine.get_target_data().get_data_layout());
+    crate::kernel::llvm::mark_in_bounds(&llvm);
     llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
     let options = PassBuilderOptions::create();
     llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;

@@ -2,6 +2,7 @@
 
 pub mod affine;
 pub mod builder;
+pub mod llvm;
 pub mod metadata;
 pub mod signature;
 pub mod upstream;

@@ -337,22 +337,21 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     }
 }
 
-/// Pointer to element `index` of `memory`.
+/// Pointer to element `index` of `memory`. That it is in bounds cannot be said through MLIR's C interface; it is added in LLVM IR.
 pub fn pointer<'c>(b: &Builder<'c>, memory: &Memory<'c>, index: Val<'c>, index_bits: u32) -> Val<'c> {
     let element: Attribute = TypeAttribute::new(storage(b, memory.element)).into();
-    let flags = b.i32_attr(3); // inbounds
     let pointer = memory.base.r#type();
     if let Some(c) = const_of(index)
         && let Ok(c) = i32::try_from(c)
     {
         let constant = b.attr(&format!("array<i32: {c}>"));
-        let attributes = [("elem_type", element), ("rawConstantIndices", constant), ("noWrapFlags", flags)];
+        let attributes = [("elem_type", element), ("rawConstantIndices", constant)];
         return b.value("llvm.getelementptr", &[memory.base], &attributes, pointer);
     }
     let integer = b.ty(if index_bits == 32 { "i32" } else { "i64" });
     let cast = b.value("arith.index_cast", &[index], &[], integer);
     let dynamic = b.attr("array<i32: -2147483648>");
-    let attributes = [("elem_type", element), ("rawConstantIndices", dynamic), ("noWrapFlags", flags)];
+    let attributes = [("elem_type", element), ("rawConstantIndices", dynamic)];
     b.value("llvm.getelementptr", &[memory.base, cast], &attributes, pointer)
 }
 
