@@ -45,7 +45,7 @@ pub fn module<'c>(
     match input {
         Input::Mlir(text) => {
             let collector = Collector::new(context);
-            parse(context, text, name).ok_or_else(|| collector.take())
+            strata_dialects::tool::parse_module(context, text.as_bytes(), name).ok_or_else(|| collector.take())
         }
         Input::Onnx(bytes) => {
             let model =
@@ -53,22 +53,5 @@ pub fn module<'c>(
             import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
         }
         Input::Fx(_) => Err(one("FX graphs are not read by this build".into())),
-    }
-}
-
-/// Parses MLIR text with `name` as the file name of its locations.
-pub fn parse<'c>(context: &'c Context, text: &str, name: &str) -> Option<Module<'c>> {
-    // SAFETY: valid strings; null is checked; the result is owned.
-    unsafe {
-        let op = mlir_sys::mlirOperationCreateParse(
-            context.to_raw(),
-            melior::StringRef::new(text).to_raw(),
-            melior::StringRef::new(name).to_raw(),
-        );
-        if op.ptr.is_null() {
-            return None;
-        }
-        let module = mlir_sys::mlirModuleFromOperation(op);
-        (!module.ptr.is_null()).then(|| Module::from_raw(module))
     }
 }

@@ -11,6 +11,8 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::outline_kernels::PASS,
     &crate::tensor::graph_to_linalg::PASS,
     &crate::loops::linalg_to_loops::PASS,
+    &crate::gpu::loop_to_gpu::PASS,
+    &crate::gpu::math_to_nvvm::PASS,
 ];
 
 /// The pass of that name; those of the driver's own tests are found too.
