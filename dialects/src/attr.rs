@@ -126,7 +126,7 @@ impl Attr {
             return Some(Self::Symbol(a.value().to_owned()));
         }
         if let Ok(a) = StringAttribute::try_from(attribute) {
-            return Some(Self::Str(a.value().to_owned()));
+            return Some(Self::Str(text(a)));
         }
         // SAFETY: a query on a valid attribute.
         unsafe { mlir_sys::mlirAttributeIsAElements(attribute.to_raw()) }
@@ -148,6 +148,18 @@ impl Attr {
             Self::Dims(exprs) => dims_attribute(context, exprs)?,
             Self::Elements(e) => e.attribute(),
         })
+    }
+}
+
+/// The text of a string attribute. (An empty one has no data pointer, which melior's `value` does not allow for.)
+pub fn text(a: StringAttribute<'_>) -> String {
+    // SAFETY: a string attribute; the bytes live as long as the context, and are UTF-8 as those of every attribute here.
+    unsafe {
+        let s = mlir_sys::mlirStringAttrGetValue(a.to_raw());
+        if s.length == 0 {
+            return String::new();
+        }
+        String::from_utf8_lossy(std::slice::from_raw_parts(s.data.cast(), s.length)).into_owned()
     }
 }
 

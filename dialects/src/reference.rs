@@ -12,6 +12,18 @@ pub enum Rounding {
     Float64,
 }
 
+impl Rounding {
+    /// A partial result of a sum or product of elements of `dtype`: kept in f32 for narrower floats, in the type itself otherwise.
+    pub fn keep(self, dtype: DType, x: Scalar) -> Scalar {
+        match (self, dtype, x) {
+            (Self::Exact, DType::F32 | DType::F16 | DType::BF16, Scalar::F(x)) => {
+                Scalar::F(DType::F32.round(x))
+            }
+            _ => x,
+        }
+    }
+}
+
 /// The values of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {

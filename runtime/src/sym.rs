@@ -153,16 +153,27 @@ impl Expr {
         {
             return x.div_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0)
-            && self.terms.values().all(|c| c % y == 0)
-        {
-            return Self { terms: self.terms.iter().map(|(a, c)| (a.clone(), c / y)).collect() };
+        if let Some(y) = b.as_const().filter(|&y| y > 0) {
+            // Multiples of the divisor come out, as they do in MLIR's affine expressions: one form for equal sizes.
+            let (whole, rest) = (self.map(|c| c.div_euclid(y)), self.map(|c| c.rem_euclid(y)));
+            // A number that is left is smaller than the divisor.
+            return if rest.as_const().is_some() {
+                whole
+            } else {
+                whole + Self::atom(Atom::FloorDiv(rest, b.clone()))
+            };
         }
         // a*b / b where b is a single product of symbols
         if let Some(q) = self.divided_by_monomial(b) {
             return q;
         }
         Self::atom(Atom::FloorDiv(self.clone(), b.clone()))
+    }
+
+    /// Every coefficient through a function.
+    fn map(&self, f: impl Fn(i64) -> i64) -> Expr {
+        let terms = self.terms.iter().map(|(a, &c)| (a.clone(), f(c))).filter(|(_, c)| *c != 0);
+        Self { terms: terms.collect() }
     }
 
     fn divided_by_monomial(&self, b: &Expr) -> Option<Expr> {
@@ -204,10 +215,9 @@ impl Expr {
         {
             return x.rem_euclid(y).into();
         }
-        if let Some(y) = b.as_const().filter(|&y| y > 0)
-            && self.terms.values().all(|c| c % y == 0)
-        {
-            return Expr::from(0);
+        if let Some(y) = b.as_const().filter(|&y| y > 0) {
+            let rest = self.map(|c| c.rem_euclid(y));
+            return if rest.as_const().is_some() { rest } else { Self::atom(Atom::Mod(rest, b.clone())) };
         }
         if self.divided_by_monomial(b).is_some() {
             return Expr::from(0);
@@ -422,7 +432,18 @@ mod tests {
         assert_eq!(a.clone() * b.clone() + Expr::from(2), Expr::from(2) + b.clone() * a.clone());
         assert_eq!((a.clone() * b.clone()).floor_div(&b), a);
         assert_eq!((a.clone() * Expr::from(6)).floor_div(&Expr::from(3)), a.clone() * Expr::from(2));
-        assert_eq!((a.clone() * Expr::from(8)).ceil_div(&Expr::from(4)), a * Expr::from(2));
+        assert_eq!((a.clone() * Expr::from(8)).ceil_div(&Expr::from(4)), a.clone() * Expr::from(2));
+        let two = Expr::from(2);
+        assert_eq!((a.clone() + two.clone()).floor_div(&two), a.floor_div(&two) + Expr::from(1));
+        assert_eq!(
+            (a.clone() - Expr::from(1)).floor_div(&two),
+            (a.clone() + Expr::from(1)).floor_div(&two) - Expr::from(1)
+        );
+        assert_eq!((a.clone() * Expr::from(4) + Expr::from(5)).modulo(&Expr::from(4)), Expr::from(1));
+        assert_eq!(
+            (a.clone() * Expr::from(5) + Expr::from(5)).modulo(&Expr::from(4)),
+            (a + Expr::from(1)).modulo(&Expr::from(4))
+        );
     }
 
     #[test]

@@ -100,7 +100,8 @@ impl Body {
                 }
                 other => {
                     let f = decode(&op, outer.rounding)?;
-                    let f = f.ok_or_else(|| format!("'{other}' in a body is not known to the interpreter"))?;
+                    let f =
+                        f.ok_or_else(|| format!("'{other}' in a body is not known to the interpreter"))?;
                     let from = op.operands().map(|v| d.register(v)).collect::<Step<Vec<_>>>()?;
                     let to = d.define(op.result(0).map_err(|e| e.to_string())?.into(), Cell::default());
                     steps.push(BodyStep::Scalar { op: f, from, to });

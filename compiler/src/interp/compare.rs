@@ -37,10 +37,18 @@ impl std::error::Error for Mismatch {}
 ///   element must not become the bound. For the same reason units are then those of the tensor's root mean square value where it is
 ///   larger: after cancellation, the error of a sum is in proportion to its terms, of which the other results tell.
 /// * Values below the smallest normal number of the type count as zero: hardware may flush them.
-pub fn compare(exact: &[RefTensor], exact_reference: &[RefTensor], float64_reference: &[RefTensor]) -> Result<(), Mismatch> {
+pub fn compare(
+    exact: &[RefTensor],
+    exact_reference: &[RefTensor],
+    float64_reference: &[RefTensor],
+) -> Result<(), Mismatch> {
     let fail = |result, index, message| Err(Mismatch { result, index, message });
     if exact.len() != exact_reference.len() {
-        return fail(0, vec![], format!("the number of results is {}, was {}", exact.len(), exact_reference.len()));
+        return fail(
+            0,
+            vec![],
+            format!("the number of results is {}, was {}", exact.len(), exact_reference.len()),
+        );
     }
     for (i, ((a, b), c)) in exact.iter().zip(exact_reference).zip(float64_reference).enumerate() {
         if a.dtype != b.dtype || a.shape != b.shape {
@@ -136,7 +144,11 @@ mod tests {
     use super::*;
 
     fn f32s(values: &[f64]) -> Vec<RefTensor> {
-        vec![RefTensor { dtype: DType::F32, shape: vec![values.len()], values: Values::Float(values.to_vec()) }]
+        vec![RefTensor {
+            dtype: DType::F32,
+            shape: vec![values.len()],
+            values: Values::Float(values.to_vec()),
+        }]
     }
 
     #[test]
@@ -166,7 +178,9 @@ mod tests {
 
     #[test]
     fn shapes_types_and_integers() {
-        let ints = |v: &[i64]| vec![RefTensor { dtype: DType::I32, shape: vec![v.len()], values: Values::Int(v.to_vec()) }];
+        let ints = |v: &[i64]| {
+            vec![RefTensor { dtype: DType::I32, shape: vec![v.len()], values: Values::Int(v.to_vec()) }]
+        };
         assert_eq!(compare(&ints(&[1, 2]), &ints(&[1, 2]), &ints(&[1, 2])), Ok(()));
         assert_eq!(compare(&ints(&[1, 3]), &ints(&[1, 2]), &ints(&[1, 2])).expect_err("differs").index, [1]);
         assert!(compare(&ints(&[1]), &ints(&[1, 2]), &ints(&[1, 2])).is_err());

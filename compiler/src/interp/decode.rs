@@ -27,14 +27,20 @@ pub(super) fn element_of(ty: Type<'_>) -> Result<DType, String> {
 /// Elements of a vector; 1 for a scalar. An error names a type that is neither.
 pub(super) fn lanes_of(ty: Type<'_>) -> Result<usize, String> {
     if !ty.is_vector() {
-        return if ty.is_index() || dtype_of(ty).is_ok() { Ok(1) } else { Err(format!("a value of type '{ty}'")) };
+        return if ty.is_index() || dtype_of(ty).is_ok() {
+            Ok(1)
+        } else {
+            Err(format!("a value of type '{ty}'"))
+        };
     }
     // SAFETY: a vector type; its rank bounds the indices.
     unsafe {
         let raw = ty.to_raw();
         match mlir_sys::mlirShapedTypeGetRank(raw) {
             0 => Ok(1),
-            1 if !mlir_sys::mlirVectorTypeIsScalable(raw) => Ok(mlir_sys::mlirShapedTypeGetDimSize(raw, 0) as usize),
+            1 if !mlir_sys::mlirVectorTypeIsScalable(raw) => {
+                Ok(mlir_sys::mlirShapedTypeGetDimSize(raw, 0) as usize)
+            }
             _ => Err(format!("a vector of type '{ty}'; vectors have one dimension here")),
         }
     }

@@ -52,7 +52,12 @@ pub(super) fn run<'c>(
 
 fn fetch(values: &Values, op: OperationRef<'_, '_>) -> Result<Vec<RefTensor>, String> {
     op.operands()
-        .map(|v| values.get(&key(v)).map(|t| (**t).clone()).ok_or("an operand is not a value of this function".into()))
+        .map(|v| {
+            values
+                .get(&key(v))
+                .map(|t| (**t).clone())
+                .ok_or("an operand is not a value of this function".into())
+        })
         .collect()
 }
 
@@ -70,9 +75,15 @@ fn step<'c>(
         + view.results.iter().filter_map(|r| r.numel().as_const()).sum::<i64>() as usize;
     let products = match view.spec.name {
         "graph.dot_general" => products::dot_flops(&view).as_const().unwrap_or(0) as u64,
-        "graph.convolution" => (view.results[0].numel().as_const().unwrap_or(0)
-            * view.operands[1].shape[1..].iter().cloned().product::<strata_runtime::sym::Expr>().as_const().unwrap_or(0))
-            as u64,
+        "graph.convolution" => {
+            (view.results[0].numel().as_const().unwrap_or(0)
+                * view.operands[1].shape[1..]
+                    .iter()
+                    .cloned()
+                    .product::<strata_runtime::sym::Expr>()
+                    .as_const()
+                    .unwrap_or(0)) as u64
+        }
         _ => 0,
     };
     cx.spend(work as u64 + products, op.location())?;
@@ -118,7 +129,8 @@ fn composite<'c>(
     operands: Vec<RefTensor>,
 ) -> Result<Vec<RefTensor>, Failure> {
     let at = |m: String| Failure::new(location, m);
-    let types = view.operands.iter().map(|t| Ok((t.to_mlir(context)?, location))).collect::<Result<Vec<_>, String>>();
+    let types =
+        view.operands.iter().map(|t| Ok((t.to_mlir(context)?, location))).collect::<Result<Vec<_>, String>>();
     let scratch = Block::new(&types.map_err(at)?);
     let mut values = Values::new();
     {
@@ -161,7 +173,10 @@ impl<'c> Interpreter<'_, 'c> {
         }
         for (i, (t, x)) in types.iter().zip(inputs).enumerate() {
             if t.dtype != x.dtype {
-                return Err(at(format!("argument {i} is {t}, but the tensor given has elements of {}", x.dtype)));
+                return Err(at(format!(
+                    "argument {i} is {t}, but the tensor given has elements of {}",
+                    x.dtype
+                )));
             }
         }
         let facts = symbols::symbols_of(&function).map_err(at)?;

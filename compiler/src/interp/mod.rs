@@ -22,9 +22,9 @@ use crate::ir::{body, functions, name, ops, symbol_name};
 use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Location, Module, TypeLike, ValueLike};
+use strata_dialects::TensorType;
 use strata_dialects::affine::dims_of;
 use strata_dialects::reference::{RefTensor, Rounding};
-use strata_dialects::TensorType;
 
 /// How much work a run may do where nothing else is asked for, in scalar operations.
 pub const DEFAULT_BUDGET: u64 = 100_000_000;
@@ -59,7 +59,8 @@ pub fn level_of<'c: 'a, 'a>(function: OperationRef<'c, 'a>) -> Level {
         return Level::Loop;
     }
     let foreign = ops(block).iter().any(|op| !name(op).starts_with("graph.") && name(op) != "func.return");
-    if foreign || (0..block.argument_count()).any(|i| argument_attribute(function, i, "loop.dims").is_some()) {
+    if foreign || (0..block.argument_count()).any(|i| argument_attribute(function, i, "loop.dims").is_some())
+    {
         return Level::Tensor;
     }
     Level::Graph
@@ -84,7 +85,11 @@ fn argument_dims(
     (0..n).map(|i| argument_type(function, block, i)).collect()
 }
 
-fn argument_type(function: OperationRef<'_, '_>, block: BlockRef<'_, '_>, i: usize) -> Result<TensorType, String> {
+fn argument_type(
+    function: OperationRef<'_, '_>,
+    block: BlockRef<'_, '_>,
+    i: usize,
+) -> Result<TensorType, String> {
     let ty = block.argument(i).map_err(|e| e.to_string())?.r#type();
     let dtype = decode::element_of(ty)?;
     if let Some(shape) = argument_attribute(function, i, "loop.dims").and_then(dims_of) {
@@ -99,7 +104,8 @@ fn argument_type(function: OperationRef<'_, '_>, block: BlockRef<'_, '_>, i: usi
         if !mlir_sys::mlirShapedTypeHasStaticShape(raw) {
             return Err(format!("argument {i} is '{ty}' without 'loop.dims'"));
         }
-        let sizes = (0..mlir_sys::mlirShapedTypeGetRank(raw) as isize).map(|d| mlir_sys::mlirShapedTypeGetDimSize(raw, d));
+        let sizes = (0..mlir_sys::mlirShapedTypeGetRank(raw) as isize)
+            .map(|d| mlir_sys::mlirShapedTypeGetDimSize(raw, d));
         Ok(TensorType::new(dtype, sizes))
     }
 }
@@ -120,8 +126,11 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Failure::new(location, format!("the run needs more than its budget of {} scalar operations", self.budget))
-                .next("give smaller inputs or a larger budget")),
+            None => Err(Failure::new(
+                location,
+                format!("the run needs more than its budget of {} scalar operations", self.budget),
+            )
+            .next("give smaller inputs or a larger budget")),
         }
     }
 
@@ -134,14 +143,17 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
         location: Location<'c>,
     ) -> Result<Vec<RefTensor>, Failure> {
         let Some(function) = find(self.module, name) else {
-            let known: Vec<String> = functions(self.module).iter().map(|f| format!("@{}", symbol_name(f))).collect();
+            let known: Vec<String> =
+                functions(self.module).iter().map(|f| format!("@{}", symbol_name(f))).collect();
             return Err(Failure::new(location, format!("the module defines no function @{name}"))
                 .next(format!("it defines {}", known.join(", "))));
         };
         match level_of(function) {
             Level::Graph => graph::run(self, function, inputs, symbols),
             Level::Tensor => tensor::run(self, function, inputs, symbols),
-            level => Err(Failure::new(function.location(), format!("functions of level {level:?} cannot be run"))),
+            level => {
+                Err(Failure::new(function.location(), format!("functions of level {level:?} cannot be run")))
+            }
         }
     }
 }

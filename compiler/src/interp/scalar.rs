@@ -67,7 +67,6 @@ pub(super) enum Function {
     Bitcast,
     /// The smallest or largest of the map's results; one result is itself.
     Apply(Vec<Affine>, bool),
-    Copy,
 }
 
 /// How an integer's bits are read.
@@ -119,7 +118,8 @@ impl ScalarOp {
             Function::Float2(f) => float(f(x[0].f(), x[1].f())),
             Function::Float1(f) => float(f(x[0].f())),
             Function::Int2(f) => {
-                int(f(x[0].i(), x[1].i(), self.from).ok_or("the result of an integer op is undefined here")?)
+                int(f(x[0].i(), x[1].i(), self.from)
+                    .ok_or("the result of an integer op is undefined here")?)
             }
             Function::Int1(f) => int(f(x[0].i(), self.from)),
             Function::Fma => {
@@ -167,12 +167,12 @@ impl ScalarOp {
             Function::Apply(maps, largest) => {
                 let mut best: Option<i64> = None;
                 for m in maps {
-                    let v = m.eval(x).ok_or("an affine expression divides by a number that is not positive")?;
+                    let v =
+                        m.eval(x).ok_or("an affine expression divides by a number that is not positive")?;
                     best = Some(best.map_or(v, |b| if *largest { b.max(v) } else { b.min(v) }));
                 }
                 Cell::of_i(best.ok_or("an affine map without results")?)
             }
-            Function::Copy => x[0],
         })
     }
 
@@ -208,10 +208,18 @@ impl ScalarOp {
             ("minnumf", true) => Function::Float2(f64::min),
             ("add", false) => Function::Int2(|a, b, _| Some(a.wrapping_add(b))),
             ("mul", false) => Function::Int2(|a, b, _| Some(a.wrapping_mul(b))),
-            ("max" | "maxsi", false) => Function::Int2(|a, b, d| Some(if signed(a, d) >= signed(b, d) { a } else { b })),
-            ("min" | "minsi", false) => Function::Int2(|a, b, d| Some(if signed(a, d) <= signed(b, d) { a } else { b })),
-            ("maxui", false) => Function::Int2(|a, b, d| Some(if unsigned(a, d) >= unsigned(b, d) { a } else { b })),
-            ("minui", false) => Function::Int2(|a, b, d| Some(if unsigned(a, d) <= unsigned(b, d) { a } else { b })),
+            ("max" | "maxsi", false) => {
+                Function::Int2(|a, b, d| Some(if signed(a, d) >= signed(b, d) { a } else { b }))
+            }
+            ("min" | "minsi", false) => {
+                Function::Int2(|a, b, d| Some(if signed(a, d) <= signed(b, d) { a } else { b }))
+            }
+            ("maxui", false) => {
+                Function::Int2(|a, b, d| Some(if unsigned(a, d) >= unsigned(b, d) { a } else { b }))
+            }
+            ("minui", false) => {
+                Function::Int2(|a, b, d| Some(if unsigned(a, d) <= unsigned(b, d) { a } else { b }))
+            }
             ("and", false) => Function::Int2(|a, b, _| Some(a & b)),
             ("or", false) => Function::Int2(|a, b, _| Some(a | b)),
             ("xor", false) => Function::Int2(|a, b, _| Some(a ^ b)),

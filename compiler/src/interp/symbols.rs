@@ -24,7 +24,10 @@ pub fn symbols_of<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<V
             let entry = DictionaryAttribute::try_from(entry)
                 .map_err(|_| format!("entry {i} of graph.symbols is not a dictionary"))?;
             let text = |key: &str| {
-                entry.element_by_name(key).and_then(|a| StringAttribute::try_from(a).ok()).map(|s| s.value().to_owned())
+                entry
+                    .element_by_name(key)
+                    .and_then(|a| StringAttribute::try_from(a).ok())
+                    .map(strata_dialects::attr::text)
             };
             let number = |key: &str| {
                 entry.element_by_name(key).and_then(|a| IntegerAttribute::try_from(a).ok()).map(|n| n.value())
@@ -43,8 +46,12 @@ pub fn symbols_of<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<V
 /// Values of the symbols such that `types` have the sizes `shapes`. Errors say which size does not fit, and to what.
 pub fn bind(facts: &[SymbolFact], types: &[TensorType], shapes: &[&[usize]]) -> Result<Vec<i64>, String> {
     let mut bound: Vec<Option<i64>> = vec![None; facts.len()];
-    let sizes: Vec<(&Expr, i64)> =
-        types.iter().zip(shapes).flat_map(|(t, s)| t.shape.iter().zip(*s)).map(|(e, &n)| (e, n as i64)).collect();
+    let sizes: Vec<(&Expr, i64)> = types
+        .iter()
+        .zip(shapes)
+        .flat_map(|(t, s)| t.shape.iter().zip(*s))
+        .map(|(e, &n)| (e, n as i64))
+        .collect();
     // Every round binds what has one unknown left, until nothing new is found.
     loop {
         let before = bound.iter().flatten().count();
@@ -63,8 +70,10 @@ pub fn bind(facts: &[SymbolFact], types: &[TensorType], shapes: &[&[usize]]) -> 
         }
     }
     // A symbol that no argument uses may have any value of its range.
+    let any =
+        |s: &Symbol| s.hint.unwrap_or((s.min.max(1) + s.divisor - 1) / s.divisor * s.divisor).min(s.max);
     let values: Vec<i64> =
-        bound.iter().zip(facts).map(|(v, f)| v.unwrap_or_else(|| f.symbol.hint.unwrap_or(f.symbol.min.max(1)))).collect();
+        bound.iter().zip(facts).map(|(v, f)| v.unwrap_or_else(|| any(&f.symbol))).collect();
     check(facts, types, shapes, &values)?;
     Ok(values)
 }
@@ -201,7 +210,11 @@ impl Parser<'_> {
                     return Err(format!("expected ',', found '{}'", self.rest));
                 }
                 let b = self.sum()?;
-                return if self.eat(")") { Ok(f(&a, &b)) } else { Err(format!("expected ')', found '{}'", self.rest)) };
+                return if self.eat(")") {
+                    Ok(f(&a, &b))
+                } else {
+                    Err(format!("expected ')', found '{}'", self.rest))
+                };
             }
         }
         if self.eat("s") {
@@ -223,7 +236,9 @@ mod tests {
 
     #[test]
     fn text_round_trips() {
-        for text in ["s0 * 2 - 1", "((s0 + 255) floordiv 256) * 256", "min(s0, s1) + 3", "s0 * s1", "(s0 + 1) mod 4"] {
+        for text in
+            ["s0 * 2 - 1", "((s0 + 255) floordiv 256) * 256", "min(s0, s1) + 3", "s0 * s1", "(s0 + 1) mod 4"]
+        {
             assert_eq!(parse(text).map(|e| e.to_string()), Ok(text.to_owned()));
         }
         assert!(parse("s0 +").is_err());
@@ -233,7 +248,10 @@ mod tests {
     #[test]
     fn symbols_are_solved_from_sizes_and_definitions() {
         let facts = [fact(None), fact(None), fact(Some("s0 * s1"))];
-        let t = TensorType::new(DType::F32, [Expr::sym(0) * Expr::from(2) + Expr::from(1), Expr::sym(0) + Expr::sym(1)]);
+        let t = TensorType::new(
+            DType::F32,
+            [Expr::sym(0) * Expr::from(2) + Expr::from(1), Expr::sym(0) + Expr::sym(1)],
+        );
         assert_eq!(bind(&facts, std::slice::from_ref(&t), &[&[7, 8]]), Ok(vec![3, 5, 15]));
         assert!(bind(&facts, &[t], &[&[6, 8]]).is_err());
     }

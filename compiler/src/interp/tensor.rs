@@ -85,7 +85,11 @@ pub(super) fn run<'c>(
     for op in ops(block) {
         let here = |m: String| Failure::new(op.location(), m);
         if name(&op) == "func.return" {
-            return op.operands().map(|v| tensor_of(&env, v).map(|t| (*t).clone())).collect::<Step<_>>().map_err(here);
+            return op
+                .operands()
+                .map(|v| tensor_of(&env, v).map(|t| (*t).clone()))
+                .collect::<Step<_>>()
+                .map_err(here);
         }
         let work = op.operands().filter_map(|v| tensor_of(&env, v).ok()).map(|t| t.len() as u64).sum::<u64>();
         cx.spend(1 + work, op.location())?;
@@ -194,7 +198,9 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
                 let row = op.operands().map(|v| cell_of(env, v)).collect::<Step<Vec<_>>>()?;
                 Ok(vec![Val::Scalar(f.eval(&row).map_err(str::to_owned)?)])
             }
-            None => Err(format!("'{other}' is not an op of the tensor level that the interpreter knows").into()),
+            None => {
+                Err(format!("'{other}' is not an op of the tensor level that the interpreter knows").into())
+            }
         },
     }
 }
@@ -241,7 +247,9 @@ fn generic<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env
         for (e, &n) in m.iter().zip(&t.shape) {
             if let Affine::Operand(d) = e {
                 if *extent[*d].get_or_insert(n) != n {
-                    return Err(format!("iteration dimension {d} has size {:?} and size {n}", extent[*d]).into());
+                    return Err(
+                        format!("iteration dimension {d} has size {:?} and size {n}", extent[*d]).into()
+                    );
                 }
             }
         }
@@ -267,7 +275,9 @@ fn generic<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env
                 Access::Maps(m) => {
                     let at = m
                         .iter()
-                        .map(|e| e.eval(&index).map(Cell::of_i).ok_or("an indexing map divides by zero".into()))
+                        .map(|e| {
+                            e.eval(&index).map(Cell::of_i).ok_or("an indexing map divides by zero".into())
+                        })
                         .collect::<Step<Vec<_>>>()?;
                     super::body::position(&tensors[k].shape, &at)?
                 }

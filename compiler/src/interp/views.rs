@@ -5,7 +5,9 @@ use super::decode::element_of;
 use super::scalar::Cell;
 use super::tensor::{Env, Step, cell_of, cells, tensor, tensor_of};
 use crate::ir::body;
-use melior::ir::attribute::{ArrayAttribute, DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute};
+use melior::ir::attribute::{
+    ArrayAttribute, DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute,
+};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{TypeLike, ValueLike};
 use strata_dialects::reference::{RefTensor, Rounding, flatten, unflatten};
@@ -63,7 +65,10 @@ fn reassociation(op: OperationRef<'_, '_>) -> Step<Vec<Vec<usize>>> {
         .map(|i| {
             let group = ArrayAttribute::try_from(a.element(i).map_err(bad)?).map_err(bad)?;
             (0..group.len())
-                .map(|k| Ok(IntegerAttribute::try_from(group.element(k).map_err(bad)?).map_err(bad)?.value() as usize))
+                .map(|k| {
+                    Ok(IntegerAttribute::try_from(group.element(k).map_err(bad)?).map_err(bad)?.value()
+                        as usize)
+                })
                 .collect()
         })
         .collect()
@@ -76,7 +81,8 @@ fn operand(op: OperationRef<'_, '_>, i: usize, env: &Env) -> Step<std::rc::Rc<Re
 /// `tensor.collapse_shape`.
 pub(super) fn collapse(op: OperationRef<'_, '_>, env: &Env) -> Step<RefTensor> {
     let t = operand(op, 0, env)?;
-    let shape: Vec<usize> = reassociation(op)?.iter().map(|g| g.iter().map(|&d| t.shape[d]).product()).collect();
+    let shape: Vec<usize> =
+        reassociation(op)?.iter().map(|g| g.iter().map(|&d| t.shape[d]).product()).collect();
     if shape.iter().product::<usize>() != t.len() {
         return Err(format!("collapses sizes {:?} to {shape:?}", t.shape));
     }
@@ -137,7 +143,8 @@ pub(super) fn pad(op: OperationRef<'_, '_>, env: &Env, rounding: Rounding) -> St
     if let Some(n) = low.iter().chain(&high).find(|&&n| n < 0) {
         return Err(format!("pads by {n} elements"));
     }
-    let shape: Vec<usize> = t.shape.iter().enumerate().map(|(d, &n)| n + (low[d] + high[d]) as usize).collect();
+    let shape: Vec<usize> =
+        t.shape.iter().enumerate().map(|(d, &n)| n + (low[d] + high[d]) as usize).collect();
     let code = Body::decode(body(&op).ok_or("a pad without a body")?, &Outer { env, rounding })?;
     let mut machine = code.machine();
     let mut data = Vec::with_capacity(shape.iter().product());

@@ -6,8 +6,8 @@ use melior::ir::attribute::{ArrayAttribute, DenseI32ArrayAttribute, FloatAttribu
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::r#type::RankedTensorType;
 use melior::ir::{
-    AffineExpr, AffineMap, Attribute, Block, BlockLike, BlockRef, Location, Region, RegionLike, Type,
-    Value, ValueLike,
+    AffineExpr, AffineMap, Attribute, Block, BlockLike, BlockRef, Location, Region, RegionLike, Type, Value,
+    ValueLike,
 };
 use std::collections::BTreeMap;
 use strata_dialects::build::{BodyBuilder, Builder, result0};

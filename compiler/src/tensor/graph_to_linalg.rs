@@ -43,8 +43,11 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         "default" => true,
         "strict" => false,
         other => {
-            return Err(Failure::new(module.as_operation().location(), format!("unknown numerics '{other}'"))
-                .next("write numerics=default or numerics=strict"));
+            return Err(Failure::new(
+                module.as_operation().location(),
+                format!("unknown numerics '{other}'"),
+            )
+            .next("write numerics=default or numerics=strict"));
         }
     };
     let all = functions(module);
@@ -76,7 +79,8 @@ fn inspect<'c: 'a, 'a>(function: OperationRef<'c, 'a>, kernel: bool) -> Result<D
         };
     }
     for op in &list {
-        let plan = strata_dialects::ops::lookup(name(op)).is_some_and(|s| matches!(s.lowering, Lowering::Plan));
+        let plan =
+            strata_dialects::ops::lookup(name(op)).is_some_and(|s| matches!(s.lowering, Lowering::Plan));
         if plan && kernel {
             return Err(Failure::new(op.location(), format!("'{}' cannot be part of a kernel", name(op)))
                 .next("it belongs to the entry function; run outline-kernels"));
@@ -113,14 +117,20 @@ fn with_dims<'c>(
 }
 
 /// Replaces a function by its form at the tensor level.
-fn convert<'c: 'a, 'a>(context: &'c Context, function: OperationRef<'c, 'a>, fast: bool) -> Result<(), Failure> {
+fn convert<'c: 'a, 'a>(
+    context: &'c Context,
+    function: OperationRef<'c, 'a>,
+    fast: bool,
+) -> Result<(), Failure> {
     let here = function.location();
     let at = |m: String| Failure::new(here, m);
     let old = body(&function).expect("inspected before");
     let symbols = symbols_of(&function).map_err(at)?.len();
     let plain = |v: Value<'c, 'a>| TensorType::from_mlir(v.r#type());
-    let arguments: Vec<TensorType> =
-        (0..old.argument_count()).map(|i| plain(old.argument(i).expect("in range").into())).collect::<Result<_, _>>().map_err(at)?;
+    let arguments: Vec<TensorType> = (0..old.argument_count())
+        .map(|i| plain(old.argument(i).expect("in range").into()))
+        .collect::<Result<_, _>>()
+        .map_err(at)?;
     let list = ops(old);
     let Some(ret) = list.last().filter(|op| name(*op) == "func.return") else {
         return Err(at("the function has no func.return".into()));
@@ -128,7 +138,10 @@ fn convert<'c: 'a, 'a>(context: &'c Context, function: OperationRef<'c, 'a>, fas
     let results: Vec<TensorType> = ret.operands().map(plain).collect::<Result<_, _>>().map_err(at)?;
     for e in arguments.iter().chain(&results).flat_map(|t| &t.shape) {
         if let Some(s) = e.symbols().last().filter(|s| s.0 as usize >= symbols) {
-            return Err(at(format!("the size {e} uses symbol s{}, but graph.symbols has {symbols} entries", s.0)));
+            return Err(at(format!(
+                "the size {e} uses symbol s{}, but graph.symbols has {symbols} entries",
+                s.0
+            )));
         }
     }
 
@@ -163,7 +176,10 @@ fn convert<'c: 'a, 'a>(context: &'c Context, function: OperationRef<'c, 'a>, fas
     let outputs: Vec<Type<'c>> = results.iter().map(|t| e.ty(t)).collect();
     let mut attributes: Vec<(&str, Attribute<'c>)> = vec![
         ("function_type", TypeAttribute::new(FunctionType::new(context, &inputs, &outputs).into()).into()),
-        ("arg_attrs", with_dims(context, function.attribute("arg_attrs").ok(), &arguments, symbols).map_err(at)?),
+        (
+            "arg_attrs",
+            with_dims(context, function.attribute("arg_attrs").ok(), &arguments, symbols).map_err(at)?,
+        ),
         ("res_attrs", with_dims(context, function.attribute("res_attrs").ok(), &results, 0).map_err(at)?),
     ];
     let kept: Vec<_> = function.attributes().collect();
@@ -211,8 +227,11 @@ fn lower<'c, 'a>(e: &mut Emitter<'c, 'a>, op: OperationRef<'c, 'a>) -> Result<()
             "convolution" => products::lower_convolution(e, op, &view)?,
             "gather" => indexing::lower_gather(e, op, &view)?,
             other => {
-                return Err(Failure::new(op.location(), format!("'graph.{other}' has no lowering to linalg"))
-                    .next("add a case in compiler/src/tensor/"));
+                return Err(Failure::new(
+                    op.location(),
+                    format!("'graph.{other}' has no lowering to linalg"),
+                )
+                .next("add a case in compiler/src/tensor/"));
             }
         },
     };

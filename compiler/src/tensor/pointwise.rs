@@ -15,9 +15,9 @@ use strata_runtime::sym::Expr;
 /// The op that defines a value.
 pub(super) fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
     // SAFETY: a query on a live value, then the op that owns it.
-    value.is_operation_result().then(|| unsafe {
-        OperationRef::from_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw()))
-    })
+    value
+        .is_operation_result()
+        .then(|| unsafe { OperationRef::from_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) })
 }
 
 /// The `graph.broadcast` that defines a value, if one does.
@@ -97,10 +97,12 @@ pub(super) fn lower<'c, 'a>(
         .iter()
         .map(|s| match s {
             Source::Scalar(..) => None,
-            Source::Tensor((v, m)) => Some(inputs.iter().position(|(u, n)| u == v && n == m).unwrap_or_else(|| {
-                inputs.push((*v, *m));
-                inputs.len() - 1
-            })),
+            Source::Tensor((v, m)) => {
+                Some(inputs.iter().position(|(u, n)| u == v && n == m).unwrap_or_else(|| {
+                    inputs.push((*v, *m));
+                    inputs.len() - 1
+                }))
+            }
         })
         .collect();
     let numbers: Vec<Option<(DType, Scalar)>> = sources

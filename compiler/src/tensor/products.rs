@@ -21,7 +21,8 @@ fn multiply_add<'c, 'a>(
     let zero = e.scalar(e.b(), acc, ReduceKind::Sum.neutral(acc));
     let init = e.filled(zero, acc, &result.shape);
     let sum = e.generic(&inputs, &[(init, out)], iterators, |b, x| {
-        let (mul, add) = if acc.is_float() { ("arith.mulf", "arith.addf") } else { ("arith.muli", "arith.addi") };
+        let (mul, add) =
+            if acc.is_float() { ("arith.mulf", "arith.addf") } else { ("arith.muli", "arith.addi") };
         let product = b.binary(mul, b.wide(x[0]), b.wide(x[1]));
         vec![b.binary(add, x[2], product)]
     })[0];

@@ -17,7 +17,12 @@ const UGT: i64 = 9;
 const ULT: i64 = 11;
 const ORD: i64 = 7;
 
-fn combine<'c, 'a>(b: &BodyBuilder<'c, 'a>, kind: ReduceKind, x: Value<'c, 'a>, y: Value<'c, 'a>) -> Value<'c, 'a> {
+fn combine<'c, 'a>(
+    b: &BodyBuilder<'c, 'a>,
+    kind: ReduceKind,
+    x: Value<'c, 'a>,
+    y: Value<'c, 'a>,
+) -> Value<'c, 'a> {
     let float = b.dtype(x).is_float();
     let op = match (kind, float) {
         (ReduceKind::Sum, true) => "arith.addf",
@@ -56,7 +61,9 @@ pub(super) fn lower_reduce<'c, 'a>(
         (0..rank).map(|d| if dims.contains(&d) { Iterator::Reduction } else { Iterator::Parallel }).collect();
     let all = e.pick(rank, &(0..rank).collect::<Vec<_>>());
     let out = e.pick(rank, &kept);
-    let sum = e.generic(&[(x, all)], &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[1], b.wide(x[0]))])[0];
+    let sum = e
+        .generic(&[(x, all)], &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[1], b.wide(x[0]))])
+        [0];
     Ok(e.narrowed(sum, result))
 }
 
@@ -139,7 +146,9 @@ pub(super) fn lower_window<'c, 'a>(
     let out = e.pick(dims, &(0..rank).collect::<Vec<_>>());
     let iterators = [vec![Iterator::Parallel; rank], vec![Iterator::Reduction; windowed.len()]].concat();
     let last = inputs.len();
-    let sum = e.generic(&inputs, &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[last], b.wide(x[0]))])[0];
+    let sum = e
+        .generic(&inputs, &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[last], b.wide(x[0]))])
+        [0];
     Ok(e.narrowed(sum, result))
 }
 

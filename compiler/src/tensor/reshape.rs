@@ -41,7 +41,9 @@ fn groups(from: &[Expr], to: &[Expr]) -> Option<Vec<(Range<usize>, Range<usize>)
 fn reassociation<'c>(e: &Emitter<'c, '_>, groups: &[Range<usize>]) -> Attribute<'c> {
     let lists: Vec<Attribute<'c>> = groups
         .iter()
-        .map(|g| ArrayAttribute::new(e.context, &g.clone().map(|d| e.i64(d as i64)).collect::<Vec<_>>()).into())
+        .map(|g| {
+            ArrayAttribute::new(e.context, &g.clone().map(|d| e.i64(d as i64)).collect::<Vec<_>>()).into()
+        })
         .collect();
     ArrayAttribute::new(e.context, &lists).into()
 }
@@ -53,7 +55,12 @@ fn collapse<'c, 'a>(
     groups: &[Range<usize>],
     to: &[Expr],
 ) -> Value<'c, 'a> {
-    e.b().value("tensor.collapse_shape", &[x], e.tensor(dtype, to), &[("reassociation", reassociation(e, groups))])
+    e.b().value(
+        "tensor.collapse_shape",
+        &[x],
+        e.tensor(dtype, to),
+        &[("reassociation", reassociation(e, groups))],
+    )
 }
 
 fn expand<'c, 'a>(

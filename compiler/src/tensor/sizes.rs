@@ -33,9 +33,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
             return self.symbols[s.0 as usize];
         }
         let used = e.symbols();
-        let renumbered = e.substitute(&|s| {
-            Expr::sym(used.iter().position(|&u| u == s).expect("it occurs") as u32)
-        });
+        let renumbered =
+            e.substitute(&|s| Expr::sym(used.iter().position(|&u| u == s).expect("it occurs") as u32));
         if let Some(affine) = to_affine(self.context, &renumbered) {
             let map = AffineMap::new(self.context, 0, used.len(), &[affine]);
             // SAFETY: a valid map of this context.

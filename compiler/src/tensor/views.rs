@@ -98,8 +98,7 @@ pub(super) fn pad<'c, 'a>(
     Builder::at_end(e.context, block, e.location).op("tensor.yield", &[scalar], &[], &[], vec![]);
     let segments = e.segments(&[1, low.1.len(), high.1.len()]);
     let operands = [vec![x], low.1, high.1].concat();
-    let attributes =
-        [("static_low", low.0), ("static_high", high.0), ("operandSegmentSizes", segments)];
+    let attributes = [("static_low", low.0), ("static_high", high.0), ("operandSegmentSizes", segments)];
     let ty = e.ty(result);
     result0(e.b().op("tensor.pad", &operands, &[ty], &attributes, vec![region]))
 }

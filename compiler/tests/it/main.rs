@@ -1,3 +1,7 @@
-//! Integration tests of the compiler, in one binary.
+//! Integration tests of the compiler: one binary, because linking against MLIR takes long.
 
 mod gpu_kernels;
+mod interp_cases;
+mod interp_graph;
+mod tensor_equivalence;
+mod tensor_lowering;

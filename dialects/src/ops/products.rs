@@ -69,7 +69,10 @@ fn dot_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec<Re
                 (li[a], ri[b]) = (k[j], k[j]);
             }
             sum = match (sum, l.at(&li), r.at(&ri)) {
-                (Scalar::F(s), Scalar::F(a), Scalar::F(b)) => Scalar::F(s + a * b),
+                (Scalar::F(s), Scalar::F(a), Scalar::F(b)) => {
+                    let product = rounding.keep(l.dtype, Scalar::F(a * b)).f();
+                    rounding.keep(l.dtype, Scalar::F(s + product))
+                }
                 (s, a, b) => Scalar::I(s.i().wrapping_add(a.i().wrapping_mul(b.i()))),
             };
         }
@@ -149,7 +152,9 @@ fn convolution_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Resul
             if from.iter().zip(&x.shape[2..]).all(|(&p, &n)| p >= 0 && (p as usize) < n) {
                 let mut xi = vec![at[0], first_channel + k[0]];
                 xi.extend(from.iter().map(|&p| p as usize));
-                sum += x.at(&xi).f() * w.at(&[&[at[1]], k.as_slice()].concat()).f();
+                let product = x.at(&xi).f() * w.at(&[&[at[1]], k.as_slice()].concat()).f();
+                let product = rounding.keep(x.dtype, Scalar::F(product)).f();
+                sum = rounding.keep(x.dtype, Scalar::F(sum + product)).f();
             }
         }
         Scalar::F(sum)

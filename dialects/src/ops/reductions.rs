@@ -162,7 +162,7 @@ fn reduce_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec
         let kept: Vec<_> =
             index.iter().enumerate().filter(|(d, _)| !dims.contains(d)).map(|(_, &k)| k).collect();
         let o = &mut out[crate::reference::flatten(&kept, &shape)];
-        *o = kind.combine(*o, x.get(i));
+        *o = rounding.keep(x.dtype, kind.combine(*o, x.get(i)));
     }
     Ok(vec![RefTensor::generate(x.dtype, &shape, rounding, |i| out[i])])
 }
@@ -221,7 +221,8 @@ fn window_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec
                 .map(|d| at[d] as i64 * strides[d] + k[d] as i64 * dilation[d] - low[d])
                 .collect();
             if from.iter().zip(&x.shape).all(|(&p, &n)| p >= 0 && (p as usize) < n) {
-                out = kind.combine(out, x.at(&from.iter().map(|&p| p as usize).collect::<Vec<_>>()));
+                let at: Vec<_> = from.iter().map(|&p| p as usize).collect();
+                out = rounding.keep(x.dtype, kind.combine(out, x.at(&at)));
             }
         }
         out
