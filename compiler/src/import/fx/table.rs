@@ -1,0 +1,99 @@
+//! Which function lowers an op, and what happens where none does.
+
+use super::fallback;
+use super::lower::{Cx, Many, Refusal};
+use super::model::{Arg, Node};
+use super::{attention, create, index, norm, pointwise, pool, products, reduce, unary, views};
+use melior::ir::Value;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// Lowers a node; a refusal makes it a call of the embedding program.
+pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
+/// An op without its overload, and what lowers it.
+pub type Entry = (&'static str, Lower);
+
+static TABLE: LazyLock<BTreeMap<&'static str, Lower>> = LazyLock::new(|| {
+    let themes: [&[Entry]; 10] = [
+        pointwise::TABLE,
+        unary::TABLE,
+        views::TABLE,
+        create::TABLE,
+        reduce::TABLE,
+        products::TABLE,
+        pool::TABLE,
+        norm::TABLE,
+        index::TABLE,
+        attention::TABLE,
+    ];
+    themes.into_iter().flatten().copied().collect()
+});
+
+/// The ops that have a lowering, in alphabetical order.
+#[cfg(test)]
+pub fn names() -> Vec<&'static str> {
+    TABLE.keys().copied().collect()
+}
+
+/// A single result.
+pub fn one<'c, 'a>(x: Value<'c, 'a>) -> Many<'c, 'a> {
+    Ok(vec![Some(x)])
+}
+
+/// Lowers a node, or makes it a call of the embedding program.
+pub fn lower_or_fall_back(cx: &mut Cx<'_, '_>, n: &Node) -> Result<(), Refusal> {
+    let values = match lower(cx, n) {
+        Ok(values) => values,
+        Err(reason) if n.op == "getitem" => return Err(reason),
+        Err(reason) => fallback::custom_call(cx, n, &reason.0)?,
+    };
+    cx.define(&n.name, values, n.out.clone());
+    Ok(())
+}
+
+fn lower<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    if n.op == "getitem" {
+        return pick(cx, n);
+    }
+    let Some(f) = TABLE.get(n.base()) else { return Err("no lowering for this op".into()) };
+    if !views::keeps_bits(n.base())
+        && let Some(foreign) = foreign_type(cx, n)
+    {
+        return Err(format!("element type {foreign}").into());
+    }
+    let values = f(cx, n)?;
+    for (i, value) in values.iter().enumerate() {
+        if let (Some(v), Some(Some(meta))) = (value, n.out.get(i)) {
+            let ty = cx.ty(*v);
+            if ty.dtype != meta.dtype || ty.shape != meta.shape {
+                return Err(format!("the lowering gives {ty}, PyTorch says {} {:?}", meta.torch, meta.shape.iter().map(ToString::to_string).collect::<Vec<_>>()).into());
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// One result of a node with several.
+fn pick<'c, 'a>(cx: &Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    match n.args.get("a0") {
+        Some(Arg::Value(name)) => one(cx.value(name, n.int("a1")? as usize)?),
+        other => Err(format!("getitem of {other:?}").into()),
+    }
+}
+
+/// An element type among operands and results that is not Strata's.
+fn foreign_type(cx: &Cx<'_, '_>, n: &Node) -> Option<String> {
+    let mut names = Vec::new();
+    n.args.values().for_each(|a| collect(a, &mut names));
+    let operands = names.iter().filter_map(|name| cx.meta(name, 0));
+    operands.chain(n.out.iter().flatten()).find(|m| !m.native).map(|m| m.torch.clone())
+}
+
+/// The nodes that an argument names, in order.
+pub fn collect<'n>(arg: &'n Arg, into: &mut Vec<&'n str>) {
+    match arg {
+        Arg::Value(name) => into.push(name),
+        Arg::List(list) => list.iter().for_each(|a| collect(a, into)),
+        _ => {}
+    }
+}

@@ -1,0 +1,1 @@
+//! The importer on graphs written by hand.

@@ -1,0 +1,255 @@
+//! The same elements in another arrangement.
+
+use super::lower::{Cx, Many, Refusal, wrap};
+use super::model::{Arg, Node};
+use super::operand::Operand;
+use super::table::{Entry, one};
+use melior::ir::Value;
+use strata_dialects::Attr;
+use strata_dialects::reference::Scalar;
+use strata_runtime::sym::Expr;
+
+pub const TABLE: &[Entry] = &[
+    ("aten.view", reshape),
+    ("aten.reshape", reshape),
+    ("aten._unsafe_view", reshape),
+    ("aten.unsqueeze", reshape),
+    ("aten.squeeze", reshape),
+    ("aten.flatten", reshape),
+    ("aten.alias", same),
+    ("aten.clone", same),
+    ("aten.detach", same),
+    ("aten.contiguous", same),
+    ("aten.lift_fresh", same),
+    ("aten.lift_fresh_copy", same),
+    ("prims.device_put", |cx, n| one(cx.tensor(n, "a")?)),
+    ("prims.view_of", |cx, n| one(cx.tensor(n, "a")?)),
+    ("aten.permute", permute),
+    ("aten.t", transpose),
+    ("aten.transpose", transpose),
+    ("aten.expand", expand),
+    ("aten.slice", slice),
+    ("aten.select", select),
+    ("aten.split", split),
+    ("aten.split_with_sizes", split),
+    ("aten.chunk", split),
+    ("aten.unbind", unbind),
+    ("aten.cat", cat),
+    ("aten.stack", stack),
+    ("aten.constant_pad_nd", pad),
+    ("aten.repeat", repeat),
+    ("aten.slice_scatter", slice_scatter),
+    ("aten.select_scatter", select_scatter),
+];
+
+/// Whether the op only moves elements, so that their type does not matter.
+pub fn keeps_bits(base: &str) -> bool {
+    !matches!(base, "aten.cat" | "aten.stack" | "aten.constant_pad_nd") && TABLE.iter().any(|(name, _)| *name == base)
+}
+
+fn same<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    one(cx.tensor(n, "self")?)
+}
+
+fn reshape<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    if n.op == "aten.view.dtype" {
+        return Err("the bits under another element type".into());
+    }
+    let x = cx.tensor(n, "self")?;
+    one(cx.reshape(x, &n.result(0)?.shape)?)
+}
+
+fn permute<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let rank = cx.ty(x).rank();
+    let p = n.ints("dims")?.iter().map(|&d| wrap(d, rank)).collect::<Result<Vec<_>, _>>()?;
+    one(cx.transpose(x, &p)?)
+}
+
+fn transpose<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let rank = cx.ty(x).rank();
+    let mut p: Vec<usize> = (0..rank).collect();
+    if n.base() == "aten.t" {
+        p.reverse();
+    } else if rank > 0 {
+        p.swap(n.dim("dim0", rank)?, n.dim("dim1", rank)?);
+    }
+    one(cx.transpose(x, &p)?)
+}
+
+fn expand<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let dtype = cx.ty(x).dtype;
+    one(cx.expand(x, dtype, &n.result(0)?.shape)?)
+}
+
+/// Where a slice begins: the argument counted from the front and kept inside, as far as numbers say.
+fn start(n: &Node, key: &str, size: &Expr) -> Result<Expr, Refusal> {
+    if !n.has(key) {
+        return Ok(0.into());
+    }
+    let start = n.size(key)?;
+    Ok(match (start.as_const(), size.as_const()) {
+        (Some(s), Some(size)) => (if s < 0 { s + size } else { s }).clamp(0, size).into(),
+        (Some(s), None) if s < 0 => size.clone() + Expr::from(s),
+        _ => start,
+    })
+}
+
+fn slice<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let ty = cx.ty(x);
+    let dim = if n.has("dim") { n.dim("dim", ty.rank())? } else { 0 };
+    let step = if n.has("step") { n.int("step")? } else { 1 };
+    let length = n.result(0)?.shape[dim].clone();
+    let from = start(n, "start", &ty.shape[dim])?;
+    // PyTorch's own result says how many elements there are: nothing about the end needs to be known.
+    let limit = match length.as_const() {
+        Some(0) => from.clone(),
+        _ => from.clone() + (length - Expr::from(1)) * Expr::from(step) + Expr::from(1),
+    };
+    one(cx.slice(x, dim, &from, &limit, step)?)
+}
+
+fn select<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let ty = cx.ty(x);
+    let dim = n.dim("dim", ty.rank())?;
+    let at = start(n, "index", &ty.shape[dim])?;
+    let picked = cx.slice(x, dim, &at, &(at.clone() + Expr::from(1)), 1)?;
+    one(cx.reshape(picked, &n.result(0)?.shape)?)
+}
+
+fn split<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let dim = if n.has("dim") { n.dim("dim", cx.ty(x).rank())? } else { 0 };
+    let mut at = Expr::from(0);
+    let mut parts = Vec::new();
+    for i in 0..n.out.len() {
+        let end = at.clone() + n.result(i)?.shape[dim].clone();
+        parts.push(if n.used[i] { Some(cx.slice(x, dim, &at, &end, 1)?) } else { None });
+        at = end;
+    }
+    Ok(parts)
+}
+
+fn unbind<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let dim = if n.has("dim") { n.dim("dim", cx.ty(x).rank())? } else { 0 };
+    let mut parts = Vec::new();
+    for i in 0..n.out.len() {
+        let part = cx.slice(x, dim, &i.into(), &(i + 1).into(), 1)?;
+        parts.push(Some(cx.reshape(part, &n.result(i)?.shape)?));
+    }
+    Ok(parts)
+}
+
+fn cat<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let out = n.result(0)?;
+    let dim = if n.has("dim") { n.dim("dim", out.shape.len())? } else { 0 };
+    let mut parts = Vec::new();
+    for t in cx.tensors(n, "tensors")? {
+        // PyTorch lets an empty vector stand among tensors of any rank.
+        if cx.ty(t).shape == [Expr::from(0)] && out.shape.len() != 1 {
+            continue;
+        }
+        parts.push(cx.cast(t, out.dtype)?);
+    }
+    if parts.is_empty() {
+        return Err("nothing to concatenate".into());
+    }
+    one(cx.concat(&parts, dim)?)
+}
+
+fn stack<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let out = n.result(0)?;
+    let dim = if n.has("dim") { n.dim("dim", out.shape.len())? } else { 0 };
+    let mut parts = Vec::new();
+    for t in cx.tensors(n, "tensors")? {
+        let mut shape = cx.ty(t).shape;
+        shape.insert(dim, 1.into());
+        parts.push(cx.cast(cx.reshape(t, &shape)?, out.dtype)?);
+    }
+    one(cx.concat(&parts, dim)?)
+}
+
+fn pad<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let ty = cx.ty(x);
+    let amounts: Vec<Expr> = match n.args.get("pad") {
+        Some(Arg::List(list)) => list
+            .iter()
+            .map(|a| match a {
+                Arg::Int(i) => Ok(Expr::from(*i)),
+                Arg::Size(e) => Ok(e.clone()),
+                other => Err(Refusal(format!("padding by {other:?}"))),
+            })
+            .collect::<Result<_, _>>()?,
+        _ => return Err("padding without amounts".into()),
+    };
+    if amounts.len() % 2 != 0 || amounts.len() > 2 * ty.rank() {
+        return Err(format!("{} amounts of padding for rank {}", amounts.len(), ty.rank()).into());
+    }
+    let (mut low, mut high) = (vec![Expr::from(0); ty.rank()], vec![Expr::from(0); ty.rank()]);
+    for (i, pair) in amounts.chunks(2).enumerate() {
+        low[ty.rank() - 1 - i] = pair[0].clone();
+        high[ty.rank() - 1 - i] = pair[1].clone();
+    }
+    let value = if n.has("value") { cx.operand(n, "value")? } else { Operand::Number(Scalar::I(0)) };
+    let value = cx.fit(&value, ty.dtype, &[])?;
+    one(cx.b.graph1("pad", &[x, value], &[("low", Attr::Dims(low)), ("high", Attr::Dims(high))])?)
+}
+
+fn repeat<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let out = &n.result(0)?.shape;
+    let times = n.ints("repeats")?;
+    let mut shape = vec![Expr::from(1); out.len() - cx.ty(x).rank()];
+    shape.extend(cx.ty(x).shape);
+    // Each dimension as (times, size): [1, size] repeated to [times, size], then flattened.
+    let apart: Vec<Expr> = shape.iter().flat_map(|s| [Expr::from(1), s.clone()]).collect();
+    let repeated: Vec<Expr> = shape.iter().zip(&times).flat_map(|(s, &t)| [Expr::from(t), s.clone()]).collect();
+    let x = cx.reshape(x, &apart)?;
+    let dtype = cx.ty(x).dtype;
+    let x = cx.expand(x, dtype, &repeated)?;
+    one(cx.reshape(x, out)?)
+}
+
+fn slice_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (x, part) = (cx.tensor(n, "self")?, cx.tensor(n, "src")?);
+    let ty = cx.ty(x);
+    let dim = if n.has("dim") { n.dim("dim", ty.rank())? } else { 0 };
+    if n.has("step") && n.int("step")? != 1 {
+        return Err("a slice with steps is written".into());
+    }
+    let from = start(n, "start", &ty.shape[dim])?;
+    replace(cx, x, part, dim, from)
+}
+
+fn select_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (x, part) = (cx.tensor(n, "self")?, cx.tensor(n, "src")?);
+    let ty = cx.ty(x);
+    let dim = n.dim("dim", ty.rank())?;
+    let at = start(n, "index", &ty.shape[dim])?;
+    let mut shape = cx.ty(part).shape;
+    shape.insert(dim, 1.into());
+    let part = cx.reshape(part, &shape)?;
+    replace(cx, x, part, dim, at)
+}
+
+/// `x` with `part` in the place of as many elements from `from`.
+fn replace<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, part: Value<'c, 'a>, dim: usize, from: Expr) -> Many<'c, 'a> {
+    let ty = cx.ty(x);
+    let part = cx.cast(part, ty.dtype)?;
+    let end = from.clone() + cx.ty(part).shape[dim].clone();
+    let mut parts = Vec::new();
+    if from != Expr::from(0) {
+        parts.push(cx.slice(x, dim, &0.into(), &from, 1)?);
+    }
+    parts.push(part);
+    if end != ty.shape[dim] {
+        parts.push(cx.slice(x, dim, &end, &ty.shape[dim], 1)?);
+    }
+    one(cx.concat(&parts, dim)?)
+}
