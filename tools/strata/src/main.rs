@@ -25,6 +25,7 @@ enum Tool {
     Translate(Box<commands::translate::Args>),
     Serve(commands::serve::Args),
     Demo(commands::demo::Args),
+    Selftest(commands::selftest::Args),
 }
 
 /// The command line, with the tool's name taken from the link that was called.
@@ -53,5 +54,6 @@ fn main() -> ExitCode {
         Tool::Translate(args) => commands::translate::main(&args),
         Tool::Serve(args) => commands::serve::main(&args),
         Tool::Demo(args) => commands::demo::main(&args),
+        Tool::Selftest(args) => commands::selftest::main(&args),
     }
 }

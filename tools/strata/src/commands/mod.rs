@@ -3,6 +3,7 @@
 pub mod compile;
 pub mod demo;
 pub mod run;
+pub mod selftest;
 pub mod serve;
 pub mod translate;
 
