@@ -1,14 +1,38 @@
-//! Which schedule a kernel gets: from its shapes and element types alone.
+//! Which schedule a kernel gets: from its shapes, element types and target alone.
 
+use super::domain::parts;
 use super::group::{Group, Kind, NodeId};
 use super::index::Facts;
 use super::rows_plan::{Rows, needed};
 use super::schedule::Schedule;
+use crate::target::Target;
+use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
+
+/// A schedule for a kernel.
+pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedule {
+    match target.device() {
+        DeviceKind::Cuda => rows.and_then(|r| rows_gpu(group, r)).unwrap_or_else(|| pointwise_gpu(group)),
+        DeviceKind::Cpu => {
+            let lanes = target.vector_bytes() as i64 / 4;
+            rows.map_or_else(|| tasks(group, lanes), |r| row_tasks(group, r, lanes))
+        }
+    }
+}
 
 /// Number of elements of a node.
 pub fn numel(group: &Group<'_>, node: NodeId) -> Expr {
     group.nodes[node].shape.iter().cloned().product()
+}
+
+/// A size as a number: itself, or by the symbols' hints.
+fn guess(group: &Group<'_>, e: &Expr) -> i64 {
+    let hints: Vec<i64> = group
+        .symbols
+        .iter()
+        .map(|s| s.hint.unwrap_or_else(|| if s.max == i64::MAX { s.min.max(256) } else { s.max }))
+        .collect();
+    e.eval(&hints).unwrap_or(i64::MAX).max(0)
 }
 
 /// The longest vector (a power of two) of which an extent is a multiple, such that the narrowest tensor is accessed by `bytes`.
@@ -27,34 +51,80 @@ pub fn vector_for(group: &Group<'_>, extent: &Expr, bytes: i64) -> i64 {
     if divisor == 0 { most } else { gcd(most, divisor) }
 }
 
+/// Registers a thread may spend on its part of a row, in vectors.
+const MOST_KEPT: i64 = 8;
+
 /// A schedule for a kernel of row reductions on the GPU.
-pub fn rows_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
-    let columns = rows.columns.as_const()?;
-    let last = rows.column_sizes.last()?;
-    let vector = vector_for(group, last, 16);
-    let vectors = (columns + vector - 1) / vector;
-    // Two vectors a thread, from a warp to 1024 threads.
-    let threads = ((vectors + 1) / 2).max(1).next_power_of_two_at_most(1024).max(32);
-    let kept = (vectors + threads - 1) / threads;
-    if kept > 16 {
+fn rows_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
+    if parts(&rows.row_sizes).len() > 3 {
         return None;
     }
-    Some(Schedule::Rows { vector, threads, rows: if threads == 32 { 4 } else { 1 } })
+    let last = rows.column_sizes.last()?;
+    let vector = vector_for(group, last, 16);
+    let columns = guess(group, &rows.columns);
+    let vectors = (columns + vector - 1) / vector;
+    // Two vectors a thread, from a warp to 1024 threads.
+    let threads = (((vectors + 1) / 2).max(1) as u64).next_power_of_two().clamp(32, 1024) as i64;
+    let kept = (vectors + threads - 1) / threads;
+    let looped = rows.columns.as_const().is_none() || kept > MOST_KEPT;
+    Some(Schedule::Rows { vector, threads, rows: if threads == 32 { 4 } else { 1 }, looped })
 }
 
 /// A schedule for independent elements on the GPU.
-pub fn pointwise_gpu(group: &Group<'_>) -> Schedule {
-    let shape = &group.nodes[group.outputs[0]].shape;
-    let vector = shape.last().map_or(1, |last| vector_for(group, last, 16));
-    Schedule::Pointwise { vector, threads: 256, per_thread: 1 }
+fn pointwise_gpu(group: &Group<'_>) -> Schedule {
+    // Reductions that are inlined read along their own loops: vectors over the outputs would gather.
+    let reduces = needed(group)
+        .iter()
+        .any(|&n| matches!(group.nodes[n].kind, Kind::Generic(g, _) if group.generics[g].reduces()));
+    let vector = if reduces {
+        1
+    } else {
+        let last = |&o: &NodeId| group.nodes[o].shape.last().map_or(1, |last| vector_for(group, last, 16));
+        group.outputs.iter().map(last).min().unwrap_or(1)
+    };
+    let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
+    // Small kernels use smaller blocks, so that more of the processors have one.
+    let threads = if size / vector < 256 * 132 { 128 } else { 256 };
+    Schedule::Pointwise { vector, threads, per_thread: 1 }
 }
 
-trait PowerOfTwo {
-    fn next_power_of_two_at_most(self, most: i64) -> i64;
+/// Bytes that a task moves, about.
+const TASK_BYTES: i64 = 128 * 1024;
+
+/// Bytes that a kernel moves for each element of its outputs, about.
+fn bytes_per_element(group: &Group<'_>, size: i64) -> i64 {
+    let bytes: i64 = group
+        .inputs
+        .iter()
+        .chain(&group.outputs)
+        .map(|&n| guess(group, &numel(group, n)).saturating_mul(group.nodes[n].dtype.size() as i64))
+        .fold(0, i64::saturating_add);
+    (bytes / size.max(1)).max(1)
 }
 
-impl PowerOfTwo for i64 {
-    fn next_power_of_two_at_most(self, most: i64) -> i64 {
-        ((self as u64).next_power_of_two() as i64).min(most)
-    }
+/// A schedule for independent elements on the CPU.
+fn tasks(group: &Group<'_>, lanes: i64) -> Schedule {
+    let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
+    let task = (TASK_BYTES / bytes_per_element(group, size)).max(1) as u64;
+    let short = group.outputs.iter().all(|&o| {
+        group.nodes[o].shape.last().and_then(Expr::as_const).is_some_and(|n| n < lanes)
+    });
+    Schedule::Tasks { vector: if short { 1 } else { lanes }, task: (task.next_power_of_two() as i64).clamp(lanes, 1 << 20) }
+}
+
+/// A schedule for row reductions on the CPU.
+fn row_tasks(group: &Group<'_>, rows: &Rows, lanes: i64) -> Schedule {
+    let columns = guess(group, &rows.columns);
+    let per_row = bytes_per_element(group, guess(group, &rows.rows));
+    let vector = match rows.column_sizes.as_slice() {
+        [_] => lanes,
+        // Neighbouring positions in several dimensions are neighbours in memory only inside of the last.
+        [.., last] => match Facts::new(&group.symbols).divisor(last) {
+            0 => lanes,
+            d => gcd(lanes, d),
+        },
+        [] => 1,
+    };
+    let vector = if columns < vector { 1 } else { vector };
+    Schedule::RowTasks { vector, rows: (TASK_BYTES / per_row).max(1), unroll: 4 }
 }

@@ -17,6 +17,8 @@ pub struct Combine<'c> {
     pub op: &'c str,
     /// The element type.
     pub dtype: DType,
+    /// The op's own fast-math flags.
+    fastmath: Option<Attribute<'c>>,
 }
 
 impl<'c> Combine<'c> {
@@ -24,7 +26,7 @@ impl<'c> Combine<'c> {
     pub fn of(e: &Emitter<'c, '_>, generic: usize) -> Self {
         let (op, v) = e.group.generics[generic].combine.expect("a reduction that combines");
         let dtype = strata_dialects::types::dtype_of(v.r#type()).expect("a scalar of a known type");
-        Self { op: ir::name(&op), dtype }
+        Self { op: ir::name(&op), dtype, fastmath: op.attribute("fastmath").ok() }
     }
 
     /// The name in `loop.all_reduce` and `vector.reduction`.
@@ -86,8 +88,8 @@ impl<'c> Combine<'c> {
     /// Combines two scalars or two vectors.
     pub fn apply(&self, e: &Emitter<'c, '_>, a: V<'c>, b: V<'c>) -> V<'c> {
         let ty = a.r#type();
-        // Contraction into fused multiply-adds is what the default numerics allow; the op's own flags say so.
-        e.b().value(self.op, &[a, b], ty, &[])
+        let flags: Vec<_> = self.fastmath.iter().map(|a| ("fastmath", *a)).collect();
+        e.b().value(self.op, &[a, b], ty, &flags)
     }
 
     /// The lanes of a vector combined: pairwise, halves first.
@@ -95,7 +97,7 @@ impl<'c> Combine<'c> {
         if !v.r#type().is_vector() {
             return v;
         }
-        if e.vector_reduction {
+        if e.cpu {
             let kind = e.attribute(&format!("#vector.kind<{}>", self.vector_kind()));
             let ty: Type<'c> = element(v.r#type());
             return e.b().value("vector.reduction", &[v], ty, &[("kind", kind)]);

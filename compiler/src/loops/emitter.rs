@@ -35,6 +35,8 @@ pub struct Scope<'c> {
     indices: BTreeMap<Expr, V<'c>>,
     /// Variables that the block defines.
     variables: BTreeMap<SymbolId, V<'c>>,
+    /// Whether the block runs on a condition: nothing that only makes sense under it may move out.
+    guard: bool,
 }
 
 /// Writes the ops of one kernel.
@@ -51,8 +53,10 @@ pub struct Emitter<'c, 'g> {
     pub lanes: i64,
     /// The variable that stands for the lane.
     pub lane: SymbolId,
-    /// Whether vectors may be combined lane by lane with `vector.reduction` (CPU), or by scalar ops (GPU).
-    pub vector_reduction: bool,
+    /// Whether the code is for the CPU: lanes are combined by `vector.reduction`, not by scalar ops, and accesses need no alignment.
+    pub cpu: bool,
+    /// The outermost scope that values may move to.
+    pub floor: usize,
     pub(super) bound: BTreeMap<usize, SymbolId>,
     depends: Vec<Vec<bool>>,
 }
@@ -74,6 +78,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
             values: BTreeMap::new(),
             indices: BTreeMap::new(),
             variables: BTreeMap::new(),
+            guard: false,
         };
         for (i, &s) in symbols.iter().enumerate() {
             scope.variables.insert(SymbolId(i as u32), s);
@@ -85,7 +90,8 @@ impl<'c, 'g> Emitter<'c, 'g> {
             memrefs,
             lanes: 1,
             lane,
-            vector_reduction: false,
+            cpu: false,
+            floor: usize::MAX,
             bound: BTreeMap::new(),
             depends: super::group::dependences(group),
         }
@@ -132,7 +138,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
         self.scopes.last_mut().expect("an open scope").values.insert(place, v);
     }
 
-    /// An op with a region of one block, whose body `fill` writes. `terminate` ends the block.
+    /// An op with a region of one block, whose body `fill` writes, terminator included.
     pub fn nested<R>(
         &mut self,
         op: NestedOp<'_, 'c>,
@@ -168,9 +174,36 @@ impl<'c, 'g> Emitter<'c, 'g> {
             values: BTreeMap::new(),
             indices: BTreeMap::new(),
             variables: BTreeMap::new(),
+            guard: false,
         });
         let r = fill(self);
         self.scopes.pop();
+        r
+    }
+
+    /// Makes the innermost scope the outermost that values may move to, while `fill` runs.
+    pub fn floored<R>(&mut self, fill: impl FnOnce(&mut Self) -> R) -> R {
+        let before = std::mem::replace(&mut self.floor, self.scopes.len() - 1);
+        let r = fill(self);
+        self.floor = before;
+        r
+    }
+
+    /// Runs `fill` as far out as the variables of a position, conditions and the floor allow: what does not change in a loop is
+    /// computed before it.
+    pub fn hoisted<R>(&mut self, index: &[Expr], fill: impl FnOnce(&mut Self) -> R) -> R {
+        let innermost = self.scopes.len() - 1;
+        let guard = self.scopes.iter().rposition(|s| s.guard).unwrap_or(0);
+        let depth = index
+            .iter()
+            .map(|e| self.depth(e))
+            .fold(guard.max(self.floor), usize::max);
+        if depth >= innermost {
+            return fill(self);
+        }
+        let inner = self.scopes.split_off(depth + 1);
+        let r = fill(self);
+        self.scopes.extend(inner);
         r
     }
 
@@ -268,6 +301,10 @@ impl<'c, 'g> Emitter<'c, 'g> {
         op.results().map(value).collect()
     }
 
+    fn guard(&mut self) {
+        self.scopes.last_mut().expect("an open scope").guard = true;
+    }
+
     /// `scf.if` without results.
     pub fn when(&mut self, condition: V<'c>, then: impl FnOnce(&mut Self)) {
         let op = NestedOp {
@@ -279,12 +316,13 @@ impl<'c, 'g> Emitter<'c, 'g> {
             empty_regions: 1,
         };
         self.nested(op, |e, _| {
+            e.guard();
             then(e);
             e.b().op("scf.yield", &[], &[], &[], vec![]);
         });
     }
 
-    /// `scf.if` that gives one value of each of `types`.
+    /// `scf.if` that gives a value.
     pub fn choose(
         &mut self,
         condition: V<'c>,
@@ -301,6 +339,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
             empty_regions: 1,
         };
         let (op, ()) = self.nested(op, |e, _| {
+            e.guard();
             let v = then(e);
             e.b().op("scf.yield", &[v], &[], &[], vec![]);
         });
@@ -311,6 +350,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
         let depth = self.scopes.len() - 1;
         let before = std::mem::replace(&mut self.scopes[depth].b.before, Some(op));
         self.inside(block, |e| {
+            e.guard();
             let v = otherwise(e);
             e.b().op("scf.yield", &[v], &[], &[], vec![]);
         });
@@ -323,6 +363,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
         let outermost = 1.min(self.scopes.len() - 1);
         e.symbols()
             .into_iter()
+            .filter(|&s| s != self.lane)
             .map(|s| {
                 self.scopes
                     .iter()
@@ -518,14 +559,19 @@ impl<'c, 'g> Emitter<'c, 'g> {
         index.iter().map(|e| e.substitute(&|s| if s == lane { l.into() } else { s.into() })).collect()
     }
 
-    /// The bytes to which the first lane of an access is aligned at least.
+    /// The bytes to which the first lane of an access is aligned at least, as far as it matters: 16 on the GPU, where buffers start
+    /// at multiples of 16 bytes; on the CPU nothing is gained by more than an element's own.
     pub fn alignment(&self, index: &[Expr], shape: &[Expr], dtype: DType) -> i64 {
+        let size = dtype.size() as i64;
+        if self.cpu {
+            return size;
+        }
         let linear = linearize(&self.lane_zero(index), shape);
         let elements = match self.facts.divisor(&linear) {
             0 => self.lanes,
             d => strata_runtime::sym::gcd(d, self.lanes),
         };
-        elements * dtype.size() as i64
+        (elements * size).min(16.max(size))
     }
 
     /// `vector.load` of a row of lanes.

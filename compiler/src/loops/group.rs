@@ -38,8 +38,8 @@ pub enum Kind<'c> {
     Input(usize),
     /// One scalar everywhere.
     Splat(V<'c>),
-    /// One element attribute everywhere.
-    Constant(Attribute<'c>),
+    /// Element attributes in row-major order; one where all are equal.
+    Constant(Vec<Attribute<'c>>),
     /// Contents do not matter.
     Empty,
     /// A result of a `linalg.generic`.
@@ -96,6 +96,7 @@ pub struct Group<'c> {
     /// The symbols' arguments.
     pub symbol_arguments: Vec<V<'c>>,
     values: BTreeMap<usize, NodeId>,
+    sizes: BTreeMap<usize, Expr>,
 }
 
 /// Shortens a lifetime-laden handle to the module's.
@@ -106,7 +107,6 @@ pub fn value<'c>(v: impl ValueLike<'c>) -> V<'c> {
 
 struct Reader<'c> {
     group: Group<'c>,
-    sizes: BTreeMap<usize, Expr>,
 }
 
 fn key(v: V<'_>) -> usize {
@@ -117,14 +117,14 @@ fn key(v: V<'_>) -> usize {
 pub fn read<'c>(function: OperationRef<'c, 'c>) -> Result<Group<'c>, Failure> {
     let fail = |m: String| Failure::new(function.location(), m);
     let body = ir::body(&function).ok_or_else(|| fail("the kernel function has no body".into()))?;
-    let mut r = Reader { group: Group::default(), sizes: BTreeMap::new() };
+    let mut r = Reader { group: Group::default() };
     let attributes = function.attribute("arg_attrs").ok().and_then(|a| ArrayAttribute::try_from(a).ok());
     for i in 0..body.argument_count() {
         let argument = value(body.argument(i).expect("in range"));
         let ty = argument.r#type();
         if ty.is_index() {
             let id = r.group.symbols.len() as u32;
-            r.sizes.insert(key(argument), Expr::sym(id));
+            r.group.sizes.insert(key(argument), Expr::sym(id));
             r.group.symbols.push(symbol(function, id as usize));
             r.group.symbol_arguments.push(argument);
             continue;
@@ -216,7 +216,7 @@ impl<'c> Reader<'c> {
         if !result.r#type().is_ranked_tensor() {
             // Scalars are cloned where they are used; indices are also known as expressions.
             if let Some(e) = self.scalar_expr(op).map_err(fail)? {
-                self.sizes.insert(key(result), e);
+                self.group.sizes.insert(key(result), e);
             }
             return Ok(());
         }
@@ -235,16 +235,17 @@ impl<'c> Reader<'c> {
         let (kind, shape) = match name {
             "arith.constant" => {
                 let a = op.attribute("value").map_err(|_| fail("has no value".into()))?;
-                // SAFETY: the kind is checked before the splat is read.
-                let splat = unsafe {
-                    (mlir_sys::mlirAttributeIsADenseElements(a.to_raw())
-                        && mlir_sys::mlirDenseElementsAttrIsSplat(a.to_raw()))
-                    .then(|| Attribute::from_raw(mlir_sys::mlirDenseElementsAttrGetSplatValue(a.to_raw())))
-                };
-                let splat = splat.ok_or_else(|| {
-                    fail("only constants with one value everywhere are allowed inside kernels; pass others as operands".into())
-                })?;
-                (Kind::Constant(splat), static_shape()?)
+                let shape = static_shape()?;
+                match elements_of(a) {
+                    Some(list) if list.is_empty() => (Kind::Empty, shape),
+                    Some(list) => (Kind::Constant(list), shape),
+                    None => {
+                        return Err(fail(format!(
+                            "a constant with more than {MOST_ELEMENTS} different elements inside of a kernel"
+                        ))
+                        .next("keep it outside and pass it as an operand"));
+                    }
+                }
             }
             "tensor.empty" => {
                 let mut dynamic = op.operands();
@@ -400,7 +401,8 @@ impl<'c> Reader<'c> {
     }
 
     fn size(&self, v: V<'c>) -> Result<Expr, String> {
-        self.sizes
+        self.group
+            .sizes
             .get(&key(v))
             .cloned()
             .ok_or_else(|| format!("the size '{v}' is not an expression of the kernel's symbols"))
@@ -429,7 +431,7 @@ impl<'c> Reader<'c> {
 
     /// The value of a scalar op as an expression of the symbols, where it is an index that has one.
     fn scalar_expr(&self, op: OperationRef<'c, 'c>) -> Result<Option<Expr>, String> {
-        let operand = |i: usize| op.operand(i).ok().and_then(|v| self.sizes.get(&key(value(v))).cloned());
+        let operand = |i: usize| op.operand(i).ok().and_then(|v| self.group.sizes.get(&key(value(v))).cloned());
         let two = || operand(0).zip(operand(1));
         Ok(match ir::name(&op) {
             "arith.constant" => {
@@ -527,6 +529,51 @@ fn constant_padding<'c>(body: BlockRef<'c, '_>) -> Option<V<'c>> {
     (ir::name(&op) == "arith.constant").then_some(v)
 }
 
+/// Constants with more different elements than this stay outside of kernels.
+const MOST_ELEMENTS: i64 = 64;
+
+/// The elements of a dense constant: one where all are equal; `None` where there are too many.
+fn elements_of(a: Attribute<'_>) -> Option<Vec<Attribute<'_>>> {
+    let raw = a.to_raw();
+    // SAFETY: the kind is checked first; positions are in range.
+    unsafe {
+        if !mlir_sys::mlirAttributeIsADenseElements(raw) {
+            return None;
+        }
+        let n = mlir_sys::mlirElementsAttrGetNumElements(raw);
+        if n == 0 {
+            return Some(vec![]);
+        }
+        if mlir_sys::mlirDenseElementsAttrIsSplat(raw) {
+            return Some(vec![Attribute::from_raw(mlir_sys::mlirDenseElementsAttrGetSplatValue(raw))]);
+        }
+        if n > MOST_ELEMENTS {
+            return None;
+        }
+        let ty = Type::from_raw(mlir_sys::mlirAttributeGetType(raw));
+        let rank = mlir_sys::mlirShapedTypeGetRank(ty.to_raw());
+        let sizes: Vec<i64> = (0..rank).map(|d| mlir_sys::mlirShapedTypeGetDimSize(ty.to_raw(), d as isize)).collect();
+        Some(
+            (0..n)
+                .map(|i| {
+                    let mut rest = i;
+                    let mut at: Vec<u64> = sizes
+                        .iter()
+                        .rev()
+                        .map(|s| {
+                            let k = rest % s;
+                            rest /= s;
+                            k as u64
+                        })
+                        .collect();
+                    at.reverse();
+                    Attribute::from_raw(mlir_sys::mlirElementsAttrGetValue(raw, rank as isize, at.as_mut_ptr()))
+                })
+                .collect(),
+        )
+    }
+}
+
 /// Ops that combine two elements, in any order.
 const COMBINERS: &[&str] = &[
     "arith.addf",
@@ -561,6 +608,11 @@ fn combine<'c>(body: BlockRef<'c, 'c>, inputs: usize) -> Option<(OperationRef<'c
 }
 
 impl<'c> Group<'c> {
+    /// The index value of the function that was read, as an expression of the symbols.
+    pub fn size_of(&self, v: V<'c>) -> Option<Expr> {
+        self.sizes.get(&key(v)).cloned()
+    }
+
     /// The node behind a tensor value of the function that was read.
     pub fn node_of(&self, v: V<'c>) -> Option<NodeId> {
         self.values.get(&key(v)).copied()
@@ -574,7 +626,8 @@ pub fn dependences(group: &Group<'_>) -> Vec<Vec<bool>> {
         let rank = node.shape.len();
         let depends = match &node.kind {
             Kind::Input(_) => node.shape.iter().map(|s| s.as_const() != Some(1)).collect(),
-            Kind::Splat(_) | Kind::Constant(_) | Kind::Empty => vec![false; rank],
+            Kind::Splat(_) | Kind::Empty => vec![false; rank],
+            Kind::Constant(list) => vec![list.len() > 1; rank],
             Kind::Slice(source, ..) => all[*source].clone(),
             Kind::Pad(..) | Kind::Concat(..) => vec![true; rank],
             Kind::Reshape(source) => vec![all[*source].contains(&true); rank],

@@ -2,9 +2,10 @@
 
 use super::emitter::Emitter;
 use super::group::{Group, V, read, value};
-use super::rows_plan::analyze;
+use super::index::Facts;
+use super::rows_plan::{Rows, analyze};
 use super::schedule::Schedule;
-use super::{choose, pointwise, rows};
+use super::{choose, cpu, domain, pointwise, rows};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::ir;
 use melior::ir::attribute::{
@@ -37,8 +38,10 @@ pub static PASS: Pass = Pass {
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     // SAFETY: the module outlives the pass.
     let body = unsafe { BlockRef::<'c, 'c>::from_raw(module.body().to_raw()) };
-    for function in ir::ops(body) {
-        if ir::name(&function) == "func.func" && is_kernel(function) {
+    let functions: Vec<_> = ir::ops(body).into_iter().filter(|op| ir::name(op) == "func.func").collect();
+    let marked = functions.iter().any(|f| f.has_attribute("graph.kernel"));
+    for function in functions {
+        if is_kernel(function) && (!marked || function.has_attribute("graph.kernel")) {
             lower(cx, function)?;
             cx.count("kernels", 1);
         }
@@ -59,15 +62,16 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     let location = function.location();
     let rows_of = analyze(&group);
     let schedule = match cx.option("schedule") {
-        "" => rows_of
-            .as_ref()
-            .and_then(|r| choose::rows_gpu(&group, r))
-            .unwrap_or_else(|| choose::pointwise_gpu(&group)),
+        "" => choose::choose(&group, rows_of.as_ref(), &cx.target),
         text => serde_json::from_str(text).map_err(|e| {
             Failure::new(location, format!("the option schedule is not a schedule: {e}"))
                 .next(r#"write e.g. {"kind":"pointwise","vector":8,"threads":256,"per_thread":1}"#)
         })?,
     };
+    check(&schedule, &group, rows_of.as_ref(), gpu).map_err(|m| {
+        Failure::new(location, format!("the schedule {} does not fit: {m}", schedule.to_json()))
+            .next("leave the option schedule out, and the kernel gets a schedule that fits")
+    })?;
     let context = cx.context;
     let (region, block, outs) = signature(cx, &group, location);
     let arguments: Vec<V<'c>> =
@@ -75,25 +79,26 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     let inputs = group.inputs.len();
     let symbols = arguments[inputs + outs..].to_vec();
     let mut e = Emitter::new(context, &group, block, arguments[..inputs].to_vec(), &symbols, location);
+    e.cpu = !gpu;
     let out_memrefs = &arguments[inputs..inputs + outs];
-    match &schedule {
+    let need = || rows_of.as_ref().expect("checked before");
+    let grid = match &schedule {
         Schedule::Pointwise { vector, threads, per_thread } => {
-            pointwise::emit_gpu(&mut e, *vector, *threads, *per_thread, out_memrefs);
+            pointwise::emit_gpu(&mut e, *vector, *threads, *per_thread, out_memrefs)
         }
-        Schedule::Rows { vector, threads, rows } => {
-            let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows };
-            let Some(found) = &rows_of else {
-                return Err(Failure::new(
-                    location,
-                    "the kernel has no row reductions for the schedule 'rows'",
-                ));
-            };
-            rows::emit(&mut e, found, shape, out_memrefs);
+        Schedule::Rows { vector, threads, rows, looped } => {
+            let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows, looped: *looped };
+            rows::emit(&mut e, need(), shape, out_memrefs)
         }
-    }
+        Schedule::Tasks { vector, task } => cpu::emit_tasks(&mut e, *vector, *task, out_memrefs),
+        Schedule::RowTasks { vector, rows, unroll } => {
+            let shape = cpu::Shape { vector: *vector, rows: *rows, unroll: *unroll };
+            cpu::emit_rows(&mut e, need(), shape, out_memrefs)
+        }
+    };
     e.b().op("func.return", &[], &[], &[], vec![]);
     super::cleanup::remove_dead(block);
-    finish(cx, function, &group, region, block, &schedule, gpu);
+    finish(cx, function, &group, (region, block), &schedule, &grid);
     Ok(())
 }
 
@@ -125,10 +130,9 @@ fn finish<'c>(
     cx: &PassCx<'c>,
     function: OperationRef<'c, 'c>,
     group: &Group<'c>,
-    region: Region<'c>,
-    block: BlockRef<'c, 'c>,
+    (region, block): (Region<'c>, BlockRef<'c, 'c>),
     schedule: &Schedule,
-    gpu: bool,
+    grid: &[Expr],
 ) {
     let context = cx.context;
     let types: Vec<Type<'c>> = (0..block.argument_count())
@@ -158,7 +162,7 @@ fn finish<'c>(
     }
     argument_attributes.extend(group.symbols.iter().map(|_| entry(&[])));
     let name = ir::symbol_name(&function);
-    let target = if gpu { "gpu" } else { "cpu" };
+    let target = if schedule.block().is_some() { "gpu" } else { "cpu" };
     let mut attributes = vec![
         ("sym_name", StringAttribute::new(context, &name).into()),
         ("function_type", TypeAttribute::new(FunctionType::new(context, &types, &[]).into()).into()),
@@ -167,11 +171,11 @@ fn finish<'c>(
         ("loop.target", StringAttribute::new(context, target).into()),
         ("loop.schedule", StringAttribute::new(context, &schedule.to_json()).into()),
     ];
-    if let Some(a) = dims(&schedule_grid(group, schedule)) {
+    if let Some(a) = dims(grid) {
         attributes.push(("loop.grid", a));
     }
-    if gpu {
-        let n = IntegerAttribute::new(IntegerType::new(context, 64).into(), schedule.block());
+    if let Some(threads) = schedule.block() {
+        let n = IntegerAttribute::new(IntegerType::new(context, 64).into(), threads);
         attributes.push(("loop.block", n.into()));
     }
     for kept in ["graph.symbols", "sym_visibility"] {
@@ -179,18 +183,57 @@ fn finish<'c>(
             attributes.push((kept, a));
         }
     }
-    let new = Builder::before(context, function).op("func.func", &[], &[], &attributes, vec![region]);
-    let _ = new;
+    Builder::before(context, function).op("func.func", &[], &[], &attributes, vec![region]);
     ir::erase(function.to_raw());
 }
 
-fn schedule_grid(group: &Group<'_>, schedule: &Schedule) -> Vec<Expr> {
-    vec![match schedule {
+/// Why a schedule cannot be applied to a kernel.
+fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool) -> Result<(), String> {
+    if schedule.block().is_some() != gpu {
+        return Err("it is for the other device".into());
+    }
+    let power = |n: i64, most: i64| n >= 1 && n <= most && (n as u64).is_power_of_two();
+    let whole = |extent: &Expr, vector: i64| {
+        let d = Facts::new(&group.symbols).divisor(extent);
+        if d % vector == 0 { Ok(()) } else { Err(format!("{extent} is not known to be a multiple of {vector}")) }
+    };
+    let reduced = || rows.ok_or_else(|| "the kernel has no reductions over rows".to_owned());
+    match schedule {
         Schedule::Pointwise { vector, threads, per_thread } => {
-            choose::numel(group, group.outputs[0]).ceil_div(&(vector * threads * per_thread).into())
+            if !power(*vector, 64) || threads % 32 != 0 || !(32..=1024).contains(threads) || *per_thread < 1 {
+                return Err("vectors are powers of two, threads a multiple of 32 up to 1024".into());
+            }
+            for &o in &group.outputs {
+                whole(group.nodes[o].shape.last().unwrap_or(&1.into()), *vector)?;
+            }
         }
-        Schedule::Rows { rows, .. } => {
-            analyze(group).map_or_else(Expr::default, |r| r.rows).ceil_div(&(*rows).into())
+        Schedule::Rows { vector, threads, rows, looped } => {
+            let found = reduced()?;
+            if !power(*vector, 64) || !power(*threads, 1024) || *threads < 32 || !(1..=32).contains(rows) {
+                return Err("vectors and threads are powers of two, with 32 to 1024 threads".into());
+            }
+            if *rows > 1 && *threads != 32 {
+                return Err("several rows a block need 32 threads a row".into());
+            }
+            if !looped && found.columns.as_const().is_none() {
+                return Err("a row of unknown length cannot be kept in registers".into());
+            }
+            if domain::parts(&found.row_sizes).len() > 3 {
+                return Err("the number of rows is not affine in three launch dimensions".into());
+            }
+            whole(found.column_sizes.last().unwrap_or(&1.into()), *vector)?;
         }
-    }]
+        Schedule::Tasks { vector, task } => {
+            if !power(*vector, 64) || *task < 1 {
+                return Err("vectors are powers of two, tasks have at least one element".into());
+            }
+        }
+        Schedule::RowTasks { vector, rows, unroll } => {
+            reduced()?;
+            if !power(*vector, 64) || *rows < 1 || !(1..=16).contains(unroll) {
+                return Err("vectors are powers of two, tasks have at least one row".into());
+            }
+        }
+    }
+    Ok(())
 }

@@ -3,6 +3,8 @@
 pub mod choose;
 pub mod cleanup;
 pub mod combine;
+pub mod cpu;
+pub mod domain;
 pub mod emitter;
 pub mod group;
 pub mod index;

@@ -1,5 +1,6 @@
 //! Kernels whose threads compute elements of the outputs independently of each other.
 
+use super::domain::{Part, block_mapping, parts, positions};
 use super::emitter::Emitter;
 use super::group::{NodeId, V};
 use super::index::{Stride, stride};
@@ -30,30 +31,127 @@ pub fn store_at<'c>(e: &mut Emitter<'c, '_>, output: NodeId, memref: V<'c>, inde
     }
 }
 
-/// Emits a GPU kernel in which each thread computes `per_thread` vectors of every output. All outputs have one size.
-pub fn emit_gpu<'c>(e: &mut Emitter<'c, '_>, vector: i64, threads: i64, per_thread: i64, outs: &[V<'c>]) {
+/// Outputs of one shape, with their memrefs.
+struct Segment<'c> {
+    parts: Vec<Part>,
+    outputs: Vec<(NodeId, V<'c>)>,
+}
+
+impl<'c> Segment<'c> {
+    /// Stores every output at a position in the parts.
+    fn write(&self, e: &mut Emitter<'c, '_>, at: &[Expr]) {
+        let index = positions(e, &self.parts, at);
+        for &(o, memref) in &self.outputs {
+            store_at(e, o, memref, &index);
+        }
+    }
+}
+
+fn segments<'c>(e: &Emitter<'c, '_>, outs: &[V<'c>]) -> Vec<Segment<'c>> {
+    let mut all: Vec<(Vec<Expr>, Segment<'c>)> = Vec::new();
+    for (&o, &memref) in e.group.outputs.iter().zip(outs) {
+        let shape = &e.group.nodes[o].shape;
+        match all.iter_mut().find(|(s, _)| s == shape) {
+            Some((_, segment)) => segment.outputs.push((o, memref)),
+            None => all.push((shape.clone(), Segment { parts: parts(shape), outputs: vec![(o, memref)] })),
+        }
+    }
+    all.into_iter().map(|(_, s)| s).collect()
+}
+
+/// Blocks of a grid that does not depend on the sizes.
+const FIXED_GRID: i64 = 1056;
+
+/// Emits a GPU kernel in which each thread computes `per_thread` vectors of the outputs. Returns the grid.
+pub fn emit_gpu<'c>(e: &mut Emitter<'c, '_>, vector: i64, threads: i64, per_thread: i64, outs: &[V<'c>]) -> Vec<Expr> {
     e.set_lanes(vector);
-    let size = super::choose::numel(e.group, e.group.outputs[0]);
-    let grid = size.ceil_div(&(vector * threads * per_thread).into());
-    let (block, thread) = (e.facts.variable(&grid), e.facts.variable(&threads.into()));
-    let outputs: Vec<_> = e.group.outputs.iter().copied().zip(outs.iter().copied()).collect();
-    e.forall(&[grid], "#gpu.block<x>", &[block], |e| {
+    let segments = segments(e, outs);
+    let tile: Expr = (vector * threads * per_thread).into();
+    let blocks = |s: &Segment<'c>| s.parts.last().expect("at least one part").size.ceil_div(&tile);
+    if segments.len() == 1 && segments[0].parts.len() <= 3 {
+        let segment = &segments[0];
+        let mut grid: Vec<Expr> = segment.parts.iter().map(|p| p.size.clone()).collect();
+        *grid.last_mut().expect("at least one part") = blocks(segment);
+        let variables: Vec<_> = grid.iter().map(|g| e.facts.variable(g)).collect();
+        e.forall(&grid, &block_mapping(grid.len()), &variables, |e| {
+            let at: Vec<Expr> = variables.iter().map(|&v| v.into()).collect();
+            tiles(e, segment, &at, vector, threads, per_thread);
+        });
+        return grid;
+    }
+    if segments.iter().all(|s| s.parts.len() == 1) {
+        // One after another along the grid.
+        let counts: Vec<Expr> = segments.iter().map(blocks).collect();
+        let total: Expr = counts.iter().cloned().sum();
+        let block = e.facts.variable(&total);
+        e.forall(std::slice::from_ref(&total), "#gpu.block<x>", &[block], |e| {
+            let mut start = Expr::default();
+            for (segment, count) in segments.iter().zip(&counts) {
+                let local = Expr::from(block) - start.clone();
+                start = start + count.clone();
+                let from = e.compare("sge", &local, &0.into());
+                let below = e.compare("slt", &local, count);
+                let mine = e.and(Some(from), below);
+                e.when(mine, |e| {
+                    // The condition bounds the block's number in the segment.
+                    let (variable, v) = (e.facts.variable(count), e.index(&local));
+                    e.bind(variable, v);
+                    tiles(e, segment, &[variable.into()], vector, threads, per_thread);
+                });
+            }
+        });
+        return vec![total];
+    }
+    let block = e.facts.variable(&FIXED_GRID.into());
+    let thread = e.facts.variable(&threads.into());
+    e.forall(&[FIXED_GRID.into()], "#gpu.block<x>", &[block], |e| {
         e.forall(&[threads.into()], "#gpu.thread<linear_dim_0>", &[thread], |e| {
+            e.floored(|e| {
+                for segment in &segments {
+                    let size: Expr = segment.parts.iter().map(|p| p.size.clone()).product();
+                    let steps = size.ceil_div(&(vector * threads * FIXED_GRID).into());
+                    let step = e.facts.variable(&steps);
+                    e.for_loop(&steps, step, &[], |e, _| {
+                        let n = (Expr::from(step) * Expr::from(FIXED_GRID) + Expr::from(block)) * Expr::from(threads)
+                            + Expr::from(thread);
+                        let first = n * Expr::from(vector);
+                        let inside = e.in_range(&first, &size);
+                        let linear = first + e.lane_expr();
+                        let write = |e: &mut Emitter<'c, '_>| {
+                            let sizes: Vec<_> = segment.parts.iter().map(|p| p.size.clone()).collect();
+                            let at = e.facts.delinearize(&linear, &sizes);
+                            segment.write(e, &at);
+                        };
+                        match inside {
+                            Some(inside) => e.when(inside, write),
+                            None => write(e),
+                        }
+                        vec![]
+                    });
+                }
+            });
+        });
+    });
+    vec![FIXED_GRID.into()]
+}
+
+/// A block's part of a segment; `at` is the position of the block, with the tile's number last.
+fn tiles<'c>(e: &mut Emitter<'c, '_>, segment: &Segment<'c>, at: &[Expr], vector: i64, threads: i64, per_thread: i64) {
+    let thread = e.facts.variable(&threads.into());
+    let (tile, outer) = at.split_last().expect("at least one part");
+    let size = &segment.parts.last().expect("at least one part").size;
+    e.forall(&[threads.into()], "#gpu.thread<linear_dim_0>", &[thread], |e| {
+        e.floored(|e| {
             for k in 0..per_thread {
-                let number = (Expr::from(block) * Expr::from(per_thread) + Expr::from(k))
-                    * Expr::from(threads)
+                let number = (tile.clone() * Expr::from(per_thread) + Expr::from(k)) * Expr::from(threads)
                     + Expr::from(thread);
                 let first = number * Expr::from(vector);
-                let linear = first.clone() + e.lane_expr();
-                let write = |e: &mut Emitter<'c, '_>| {
-                    for &(o, memref) in &outputs {
-                        let index = e.facts.delinearize(&linear, &e.group.nodes[o].shape);
-                        store_at(e, o, memref, &index);
-                    }
-                };
-                match e.in_range(&first, &size) {
-                    Some(inside) => e.when(inside, write),
-                    None => write(e),
+                let inside = e.in_range(&first, size);
+                let mut at = outer.to_vec();
+                at.push(first + e.lane_expr());
+                match inside {
+                    Some(inside) => e.when(inside, |e| segment.write(e, &at)),
+                    None => segment.write(e, &at),
                 }
             }
         });

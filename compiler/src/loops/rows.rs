@@ -1,10 +1,12 @@
 //! Kernels of row reductions on the GPU: a warp or a block a row, stages separated by collectives, the row in registers.
 
 use super::combine::Combine;
+use super::domain::{block_mapping, number, parts};
 use super::emitter::{Emitter, Val};
 use super::group::V;
 use super::pointwise::store_at;
 use super::rows_plan::{Extent, Held, Plan, Rows, plan};
+use melior::ir::ValueLike;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::r#type::IntegerType;
 use std::collections::BTreeMap;
@@ -21,7 +23,12 @@ pub struct Shape {
     pub threads: i64,
     /// Rows of a block.
     pub rows: i64,
+    /// Whether each stage reads the row again, in a loop, instead of keeping it in registers.
+    pub looped: bool,
 }
+
+/// Vectors that a thread reads before it uses the first, where a row does not fit in registers.
+const UNROLL: i64 = 4;
 
 struct RowsEmitter<'r, 'c> {
     rows: &'r Rows,
@@ -32,9 +39,6 @@ struct RowsEmitter<'r, 'c> {
     column: SymbolId,
     thread: SymbolId,
     row: Expr,
-    /// Vectors of a thread.
-    steps: i64,
-    columns: i64,
     /// Private arrays of what is held.
     arrays: Vec<V<'c>>,
     /// Private arrays of partial results, and the position of each reduction in them.
@@ -42,15 +46,18 @@ struct RowsEmitter<'r, 'c> {
     slots: BTreeMap<usize, (usize, i64)>,
 }
 
-/// Emits the kernel's body; the current scope is the function's.
-pub fn emit<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &[V<'c>]) {
+/// Emits the kernel's body; the current scope is the function's. Returns the grid.
+pub fn emit<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &[V<'c>]) -> Vec<Expr> {
     e.set_lanes(shape.vector);
-    let columns = rows.columns.as_const().expect("rows of static length");
-    let grid = rows.rows.ceil_div(&shape.rows.into());
-    let block = e.facts.variable(&grid);
+    let parts = parts(&rows.row_sizes);
+    let mut grid: Vec<Expr> = parts.iter().map(|p| p.size.clone()).collect();
+    let last = grid.pop().expect("at least one part");
+    grid.push(last.ceil_div(&shape.rows.into()));
+    let blocks: Vec<_> = grid.iter().map(|g| e.facts.variable(g)).collect();
     let thread = e.facts.variable(&shape.threads.into());
-    let column = e.facts.variable(&columns.into());
-    e.forall(&[grid], "#gpu.block<x>", &[block], |e| {
+    let column = e.facts.variable(&rows.columns);
+    e.forall(&grid, &block_mapping(grid.len()), &blocks, |e| {
+        let mut at: Vec<Expr> = blocks.iter().map(|&b| b.into()).collect();
         let mut r = RowsEmitter {
             rows,
             shape,
@@ -58,9 +65,7 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &[V<'c
             plan: Plan::default(),
             column,
             thread,
-            row: block.into(),
-            steps: (columns + shape.threads * shape.vector - 1) / (shape.threads * shape.vector),
-            columns,
+            row: number(&parts, &at),
             arrays: Vec::new(),
             partials: Vec::new(),
             slots: BTreeMap::new(),
@@ -71,26 +76,30 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &[V<'c
         }
         let warp = e.facts.variable(&shape.rows.into());
         e.forall(&[shape.rows.into()], "#gpu.warp<linear_dim_0>", &[warp], |e| {
-            r.row = Expr::from(block) * Expr::from(shape.rows) + Expr::from(warp);
+            let own = at.pop().expect("at least one part") * Expr::from(shape.rows) + Expr::from(warp);
+            let inside = e.in_range(&own, &last);
+            at.push(own);
+            r.row = number(&parts, &at);
             r.arrays(e);
-            let row = r.row.clone();
-            match e.in_range(&row, &rows.rows) {
+            match inside {
                 Some(inside) => e.when(inside, |e| r.row(e)),
                 None => r.row(e),
             }
         });
     });
+    grid
 }
 
 impl<'c> RowsEmitter<'_, 'c> {
     /// Plans, and makes the private arrays.
     fn arrays(&mut self, e: &mut Emitter<'c, '_>) {
         let row = self.row.clone();
-        self.plan = plan(e, self.rows, &row, self.column, true);
+        self.plan = plan(e, self.rows, &row, self.column, !self.shape.looped);
         for h in &self.plan.held {
             let dtype = e.group.nodes[h.place.0].dtype;
             let element = if e.lanes > 1 { e.vector_type(dtype) } else { dtype_to_mlir(e.context(), dtype) };
-            self.arrays.push(e.array(&[self.shape.threads, self.steps], element, "private"));
+            let steps = self.steps().expect("a row in registers has a static length");
+            self.arrays.push(e.array(&[self.shape.threads, steps], element, "private"));
         }
         for stage in &self.rows.stages {
             let mut kinds: Vec<(Combine<'c>, Vec<usize>)> = Vec::new();
@@ -119,8 +128,10 @@ impl<'c> RowsEmitter<'_, 'c> {
             let mapping =
                 if self.shape.rows == 1 { "#gpu.thread<linear_dim_0>" } else { "#gpu.lane<linear_dim_0>" };
             e.forall(&[self.shape.threads.into()], mapping, &[self.thread], |e| {
-                self.load_stage(e, s);
-                if last { self.store(e) } else { self.reduce(e, s) }
+                e.floored(|e| {
+                    self.load_stage(e, s);
+                    if last { self.store(e) } else { self.reduce(e, s) }
+                });
             });
             if last {
                 break;
@@ -134,30 +145,46 @@ impl<'c> RowsEmitter<'_, 'c> {
         }
     }
 
+    /// Elements that the threads of a row read in one step.
+    fn stride(&self) -> i64 {
+        self.shape.threads * self.shape.vector
+    }
+
+    /// Vectors of a thread, where the row is in registers.
+    fn steps(&self) -> Option<i64> {
+        let columns = self.rows.columns.as_const()?;
+        Some((columns + self.stride() - 1) / self.stride())
+    }
+
+    /// Vectors of a thread that the code knows one by one.
+    fn unrolled(&self) -> i64 {
+        if self.shape.looped { 0 } else { self.steps().expect("a row in registers has a static length") }
+    }
+
     /// The column of a thread's vector `k`; inside of the row also where the thread has nothing to do.
-    fn column_at(&self, e: &Emitter<'_, '_>, k: i64) -> Expr {
+    fn column_at(&self, e: &Emitter<'_, '_>, k: &Expr) -> Expr {
         let base = self.base(k);
-        if self.ragged(k) {
-            return base.minimum(&(self.columns - self.shape.vector).into()) + e.lane_expr();
+        if self.ragged(e, k) {
+            return base.minimum(&(self.rows.columns.clone() - Expr::from(self.shape.vector))) + e.lane_expr();
         }
         base + e.lane_expr()
     }
 
-    fn base(&self, k: i64) -> Expr {
-        (Expr::from(k * self.shape.threads) + Expr::from(self.thread)) * Expr::from(self.shape.vector)
+    fn base(&self, k: &Expr) -> Expr {
+        (k.clone() * Expr::from(self.shape.threads) + Expr::from(self.thread)) * Expr::from(self.shape.vector)
     }
 
     /// Whether some threads have no vector `k`.
-    fn ragged(&self, k: i64) -> bool {
-        (k + 1) * self.shape.threads * self.shape.vector > self.columns
+    fn ragged(&self, e: &Emitter<'_, '_>, k: &Expr) -> bool {
+        !e.facts.below(&self.base(k), &self.rows.columns)
     }
 
     /// Whether a thread has a vector `k`, where that is not known.
-    fn present(&self, e: &mut Emitter<'c, '_>, k: i64) -> Option<V<'c>> {
-        self.ragged(k).then(|| e.compare("slt", &self.base(k), &self.columns.into()))
+    fn present(&self, e: &mut Emitter<'c, '_>, k: &Expr) -> Option<V<'c>> {
+        self.ragged(e, k).then(|| e.compare("slt", &self.base(k), &self.rows.columns))
     }
 
-    fn at(&self, e: &Emitter<'_, '_>, place: &super::emitter::Place, k: i64) -> super::emitter::Place {
+    fn at(&self, e: &Emitter<'_, '_>, place: &super::emitter::Place, k: &Expr) -> super::emitter::Place {
         let column = self.column_at(e, k);
         let variable = self.column;
         let index: Vec<_> = place
@@ -173,9 +200,9 @@ impl<'c> RowsEmitter<'_, 'c> {
         let (thread, row) = (Expr::from(self.thread), self.row.clone());
         for (h, array) in self.plan.held.iter().zip(&self.arrays) {
             if h.uses.contains(&stage) {
-                for k in 0..self.steps {
-                    let v = e.load(*array, &[thread.clone(), k.into()]);
-                    let place = self.at(e, &h.place, k);
+                for k in (0..self.unrolled()).map(Expr::from) {
+                    let v = e.load(*array, &[thread.clone(), k.clone()]);
+                    let place = self.at(e, &h.place, &k);
                     e.remember(place, Val { v, lanes: e.lanes > 1 });
                 }
             }
@@ -193,17 +220,45 @@ impl<'c> RowsEmitter<'_, 'c> {
                 e.remember(place, Val { v, lanes: false });
             }
         }
-        for k in 0..self.steps {
-            for read in self.plan.reads[stage].clone() {
-                let place = self.at(e, &read, k);
-                e.value_at(place.0, &place.1);
-            }
-            self.keep(e, stage, k, true);
+        for k in (0..self.unrolled()).map(Expr::from) {
+            self.read(e, stage, &k);
+            self.keep(e, stage, &k, true);
         }
     }
 
+    /// Reads the operands of a stage for a thread's vector `k`.
+    fn read(&self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr) {
+        for read in &self.plan.reads[stage] {
+            let place = self.at(e, read, k);
+            e.value_at(place.0, &place.1);
+        }
+    }
+
+    /// Runs `step` for the vectors of a thread, with values carried from one to the next.
+    fn for_vectors(
+        &mut self,
+        e: &mut Emitter<'c, '_>,
+        stage: usize,
+        initial: Vec<V<'c>>,
+        mut step: impl FnMut(&mut Self, &mut Emitter<'c, '_>, &Expr, Vec<V<'c>>) -> Vec<V<'c>>,
+    ) -> Vec<V<'c>> {
+        if !self.shape.looped {
+            return (0..self.unrolled()).fold(initial, |carried, k| step(self, e, &k.into(), carried));
+        }
+        let bound = self.rows.columns.ceil_div(&(self.stride() * UNROLL).into());
+        let variable = e.facts.variable(&bound);
+        e.for_loop(&bound, variable, &initial, |e, carried| {
+            let vectors: Vec<Expr> =
+                (0..UNROLL).map(|u| Expr::from(variable) * Expr::from(UNROLL) + Expr::from(u)).collect();
+            for k in &vectors {
+                self.read(e, stage, k);
+            }
+            vectors.iter().fold(carried.to_vec(), |carried, k| step(self, e, k, carried))
+        })
+    }
+
     /// Stores what the stage computes for later ones: operands, or everything else.
-    fn keep(&mut self, e: &mut Emitter<'c, '_>, stage: usize, k: i64, operands: bool) {
+    fn keep(&mut self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr, operands: bool) {
         let held: Vec<(Held, V<'c>)> =
             self.plan.held.iter().cloned().zip(self.arrays.iter().copied()).collect();
         for (h, array) in held {
@@ -212,7 +267,7 @@ impl<'c> RowsEmitter<'_, 'c> {
                 let place = self.at(e, &h.place, k);
                 let v = e.value_at(place.0, &place.1);
                 let v = if e.lanes > 1 { e.widen(v) } else { v.v };
-                e.store(v, array, &[self.thread.into(), k.into()]);
+                e.store(v, array, &[self.thread.into(), k.clone()]);
             }
         }
     }
@@ -220,30 +275,37 @@ impl<'c> RowsEmitter<'_, 'c> {
     /// A thread's part of a stage's reductions.
     fn reduce(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
         let generics = self.rows.stages[stage].clone();
-        let mut sums: Vec<Option<V<'c>>> = vec![None; generics.len()];
-        for k in 0..self.steps {
-            let column = self.column_at(e, k);
-            for (g, sum) in generics.iter().zip(&mut sums) {
-                let combine = Combine::of(e, *g);
-                let loops = self.rows.loops(e, *g, &self.row, &column);
-                let v = e.contribution(*g, loops);
+        let neutrals: Vec<_> = generics
+            .iter()
+            .map(|&g| {
+                let combine = Combine::of(e, g);
+                let ty = dtype_to_mlir(e.context(), combine.dtype);
+                let ty = if e.lanes > 1 { e.vector_type(combine.dtype) } else { ty };
+                e.constant_of(ty, combine.neutral(e.context()))
+            })
+            .collect();
+        let sums = self.for_vectors(e, stage, neutrals.clone(), |r, e, k, carried| {
+            let column = r.column_at(e, k);
+            let present = r.present(e, k);
+            let next = generics.iter().zip(carried).zip(&neutrals).map(|((&g, sum), &neutral)| {
+                let combine = Combine::of(e, g);
+                let loops = r.rows.loops(e, g, &r.row, &column);
+                let v = e.contribution(g, loops);
                 let mut v = if e.lanes > 1 { e.widen(v) } else { v.v };
-                if let Some(present) = self.present(e, k) {
-                    v = e.or_neutral(present, v, combine);
+                if let Some(present) = present {
+                    v = e.b().value("arith.select", &[present, v, neutral], v.r#type(), &[]);
                 }
-                *sum = Some(sum.map_or(v, |s| combine.apply(e, s, v)));
-            }
-            self.keep(e, stage, k, false);
-        }
+                // The first vector needs no neutral element.
+                if sum == neutral && !r.shape.looped { v } else { combine.apply(e, sum, v) }
+            });
+            let next = next.collect();
+            r.keep(e, stage, k, false);
+            next
+        });
         for (g, sum) in generics.iter().zip(sums) {
             let (array, slot) = self.slots[g];
             let (array, combine) = self.partials[array];
-            let v = match sum {
-                Some(v) => combine.lanes(e, v),
-                None => {
-                    e.constant_of(dtype_to_mlir(e.context(), combine.dtype), combine.neutral(e.context()))
-                }
-            };
+            let v = combine.lanes(e, sum);
             let v = widened(e, v, combine.dtype);
             e.store(v, array, &[self.thread.into(), slot.into()]);
         }
@@ -253,21 +315,22 @@ impl<'c> RowsEmitter<'_, 'c> {
     fn store(&mut self, e: &mut Emitter<'c, '_>) {
         let outputs: Vec<_> = e.group.outputs.iter().copied().zip(self.outs.iter().copied()).collect();
         let row = self.row.clone();
-        for k in 0..self.steps {
-            let column = self.column_at(e, k);
-            let full: Vec<_> = outputs
-                .iter()
-                .filter(|(o, _)| self.rows.extent(e.group, *o) == Some(Extent::Full))
-                .map(|&(o, memref)| (o, memref, self.rows.output(e, o, &row, &column)))
-                .collect();
-            if full.is_empty() {
-                break;
-            }
-            let stores = |e: &mut Emitter<'c, '_>| full.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i));
-            match self.present(e, k) {
-                Some(present) => e.when(present, stores),
-                None => stores(e),
-            }
+        let last = self.rows.stages.len();
+        if outputs.iter().any(|(o, _)| self.rows.extent(e.group, *o) == Some(Extent::Full)) {
+            self.for_vectors(e, last, vec![], |r, e, k, _| {
+                let column = r.column_at(e, k);
+                let full: Vec<_> = outputs
+                    .iter()
+                    .filter(|(o, _)| r.rows.extent(e.group, *o) == Some(Extent::Full))
+                    .map(|&(o, memref)| (o, memref, r.rows.output(e, o, &row, &column)))
+                    .collect();
+                let stores = |e: &mut Emitter<'c, '_>| full.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i));
+                match r.present(e, k) {
+                    Some(present) => e.when(present, stores),
+                    None => stores(e),
+                }
+                vec![]
+            });
         }
         let narrow: Vec<_> = outputs
             .iter()
@@ -310,13 +373,4 @@ fn narrowed<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
 /// Substitution leaves divisions as they were; what is known of the new variables simplifies them.
 fn resimplify(e: &Emitter<'_, '_>, x: &Expr) -> Expr {
     e.facts.simplify(x)
-}
-
-impl<'c> Emitter<'c, '_> {
-    /// `v` where `present`, else the neutral element.
-    fn or_neutral(&self, present: V<'c>, v: V<'c>, combine: Combine<'c>) -> V<'c> {
-        use melior::ir::ValueLike;
-        let neutral = self.constant_of(v.r#type(), combine.neutral(self.context()));
-        self.b().value("arith.select", &[present, v, neutral], v.r#type(), &[])
-    }
 }

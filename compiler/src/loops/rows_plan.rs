@@ -67,6 +67,8 @@ pub fn analyze(group: &Group<'_>) -> Option<Rows> {
         if let Kind::Generic(g, _) = group.nodes[n].kind {
             if group.generics[g].reduces() {
                 group.generics[g].combine?;
+                // Threads go along the innermost loop: it has to be one that reduces.
+                group.generics[g].reduction.last().filter(|r| **r)?;
                 results.insert(g, n);
             }
         }
@@ -263,6 +265,10 @@ fn is_read(group: &Group<'_>, node: NodeId) -> bool {
 /// Whether computing a value again costs more than a register.
 fn expensive(group: &Group<'_>, node: NodeId) -> bool {
     let Kind::Generic(g, _) = group.nodes[node].kind else { return false };
+    // Vectors of i1 are packed in memory.
+    if group.nodes[node].dtype == strata_runtime::DType::I1 {
+        return false;
+    }
     ir::ops(group.generics[g].body).iter().any(|op| {
         let name = ir::name(op);
         name == "arith.divf" || name.starts_with("math.") && !["math.absf", "math.fma"].contains(&name)

@@ -23,6 +23,25 @@ pub enum Schedule {
         threads: i64,
         /// Rows of a block.
         rows: i64,
+        /// Whether each stage reads the row again, in a loop, instead of keeping it in registers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        looped: bool,
+    },
+    /// On the CPU: tasks of neighbouring elements of the outputs, vectors inside.
+    Tasks {
+        /// Elements of a vector.
+        vector: i64,
+        /// Elements of a task.
+        task: i64,
+    },
+    /// On the CPU: tasks of whole rows, which are reduced in stages.
+    RowTasks {
+        /// Elements of a vector.
+        vector: i64,
+        /// Rows of a task.
+        rows: i64,
+        /// Vectors that are combined side by side.
+        unroll: i64,
     },
 }
 
@@ -32,11 +51,12 @@ impl Schedule {
         serde_json::to_string(self).expect("plain data")
     }
 
-    /// Threads of a block on the GPU.
-    pub fn block(&self) -> i64 {
+    /// Threads of a block on the GPU; `None` for schedules of the CPU.
+    pub fn block(&self) -> Option<i64> {
         match self {
-            Self::Pointwise { threads, .. } => *threads,
-            Self::Rows { threads, rows, .. } => threads * rows,
+            Self::Pointwise { threads, .. } => Some(*threads),
+            Self::Rows { threads, rows, .. } => Some(threads * rows),
+            Self::Tasks { .. } | Self::RowTasks { .. } => None,
         }
     }
 }

@@ -29,9 +29,12 @@ impl<'c> Emitter<'c, '_> {
         if let Some(v) = self.known(&place) {
             return v;
         }
-        let v = self.compute(&place);
-        self.remember(place, v);
-        v
+        let at = place.1.clone();
+        self.hoisted(&at, |e| {
+            let v = e.compute(&place);
+            e.remember(place, v);
+            v
+        })
     }
 
     fn compute(&mut self, place: &Place) -> Val<'c> {
@@ -43,10 +46,7 @@ impl<'c> Emitter<'c, '_> {
                 let v = *v;
                 self.scalar(v)
             }
-            Kind::Constant(a) => {
-                let ty = dtype_to_mlir(self.context(), group.nodes[*node].dtype);
-                Val { v: self.b().value("arith.constant", &[], ty, &[("value", *a)]), lanes: false }
-            }
+            Kind::Constant(elements) => self.constant_at(elements, *node, index),
             Kind::Empty => {
                 let dtype = group.nodes[*node].dtype;
                 Val { v: self.zero(dtype), lanes: false }
@@ -97,6 +97,24 @@ impl<'c> Emitter<'c, '_> {
                 self.yielded(&mut body, *result)
             }
         }
+    }
+
+    /// An element of a small constant, by comparisons with its position.
+    fn constant_at(&mut self, elements: &[Attribute<'c>], node: NodeId, index: &[Expr]) -> Val<'c> {
+        let lane = self.lane;
+        if elements.len() > 1 && index.iter().any(|e| mentions(e, lane)) {
+            return self.lane_by_lane(node, index);
+        }
+        let ty = dtype_to_mlir(self.context(), self.group.nodes[node].dtype);
+        let mut all = elements.iter().map(|a| self.b().value("arith.constant", &[], ty, &[("value", *a)]));
+        let mut v = all.next().expect("a constant has elements");
+        let rest: Vec<_> = all.collect();
+        let linear = linearize(index, &self.group.nodes[node].shape);
+        for (i, x) in rest.into_iter().enumerate() {
+            let here = self.compare("eq", &linear, &(i + 1).into());
+            v = self.b().value("arith.select", &[here, x, v], ty, &[]);
+        }
+        Val { v, lanes: false }
     }
 
     /// The position of `source` that a position of its reshaped form `node` stands for.
@@ -345,10 +363,24 @@ impl<'c> Emitter<'c, '_> {
 
     /// A scalar from outside of generics.
     pub fn scalar(&mut self, v: V<'c>) -> Val<'c> {
-        if let Some(i) = self.group.symbol_arguments.iter().position(|&a| a == v) {
-            return Val { v: self.index(&Expr::sym(i as u32)), lanes: false };
+        if let Some(e) = self.group.size_of(v) {
+            return Val { v: self.index(&e), lanes: false };
         }
         let op = definition(v).expect("a scalar is a symbol or the result of an op");
+        if ir::name(&op) == "tensor.extract" {
+            let source = super::group::value(op.operand(0).expect("operand"));
+            let node = self.group.node_of(source).expect("a tensor of the kernel");
+            let index: Vec<_> = (1..op.operand_count())
+                .map(|i| {
+                    let v = super::group::value(op.operand(i).expect("operand"));
+                    self.group.size_of(v).unwrap_or_else(|| {
+                        let v = self.scalar(v);
+                        self.variable_of(v.v)
+                    })
+                })
+                .collect();
+            return self.value_at(node, &index);
+        }
         let operands: Vec<_> = op.operands().map(|o| self.scalar(super::group::value(o))).collect();
         self.clone_op(op, &operands)
     }
@@ -371,10 +403,13 @@ impl<'c> Emitter<'c, '_> {
 
     /// A body's index value as an expression, where it is made of loop positions and constants.
     fn index_of(&mut self, body: &Body<'c>, v: V<'c>) -> Option<Expr> {
-        if let Some(i) = self.group.symbol_arguments.iter().position(|&a| a == v) {
-            return Some(Expr::sym(i as u32));
+        if let Some(e) = self.group.size_of(v) {
+            return Some(e);
         }
         let op = definition(v)?;
+        if !v.r#type().is_index() {
+            return None;
+        }
         let int = |n: &str| {
             op.attribute(n).ok().and_then(|a| IntegerAttribute::try_from(a).ok()).map(|a| a.value())
         };

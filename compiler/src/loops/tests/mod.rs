@@ -54,3 +54,20 @@ fn bias_gelu_residual_gpu() {
 fn sum_rows_gpu() {
     insta::assert_snapshot!(snapshot(lit!("sum-rows"), GPU));
 }
+
+const CPU: &str = "cpu:x86-64-v3";
+
+#[test]
+fn softmax_cpu() {
+    insta::assert_snapshot!(snapshot(lit!("softmax"), CPU));
+}
+
+#[test]
+fn layernorm_cpu() {
+    insta::assert_snapshot!(snapshot(lit!("layernorm"), CPU));
+}
+
+#[test]
+fn bias_gelu_residual_cpu() {
+    insta::assert_snapshot!(snapshot(lit!("bias-gelu-residual"), CPU));
+}
