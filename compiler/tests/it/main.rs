@@ -3,5 +3,6 @@
 mod gpu_kernels;
 mod interp_cases;
 mod interp_graph;
+mod loop_emission;
 mod tensor_equivalence;
 mod tensor_lowering;
