@@ -41,6 +41,6 @@ fn main() -> ExitCode {
         std::process::exit(code)
     });
     match strata.tool {
-        Tool::Opt(args) => opt::main(*args, &arguments[1..]),
+        Tool::Opt(args) => opt::main(&args, &arguments[1..]),
     }
 }
