@@ -52,7 +52,7 @@ pub fn module<'c>(
                 import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
             import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
         }
-        Input::Fx(_) => Err(one("FX graphs are not read by this build".into())),
+        Input::Fx(text) => import::fx::to_module(context, text).map_err(one),
     }
 }
 
