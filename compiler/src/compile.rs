@@ -3,7 +3,8 @@
 use crate::driver::diagnostics::Diagnostic;
 use crate::driver::pass::Failure;
 use crate::driver::run::{RunConfig, run};
-use crate::driver::step::steps;
+use crate::driver::phase::{Phase, phases};
+use crate::driver::step::{Step, StepKind, steps};
 use crate::graph::to_plan::{self, KernelInfo};
 use crate::graph::{KERNEL, entry};
 use crate::target::Target;
@@ -75,20 +76,28 @@ impl From<Failure> for CompileError {
     }
 }
 
-/// The passes of a compilation by phase, for a target.
-pub fn phases(options: &Options) -> Vec<(&'static str, String)> {
-    let numerics = if options.strict { "strict" } else { "default" };
-    let mut list = vec![
-        ("graph", "decompose-composites,legalize-library-calls,canonicalize,cse".to_owned()),
-        ("fused", format!("fuse{{enable={} libraries={}}},outline-kernels", options.fuse, options.libraries)),
-        ("tensor", format!("graph-to-linalg{{numerics={numerics}}},cse")),
-        ("loop", "linalg-to-loops,canonicalize,cse".to_owned()),
-    ];
-    list.push(match options.target {
-        Target::Nvptx { .. } => ("llvm", "loop-to-gpu,math-to-nvvm".to_owned()),
-        Target::Cpu { .. } => ("llvm", "expand-math,loop-to-cpu".to_owned()),
-    });
-    list
+/// The steps of a phase, with the options of this compilation.
+fn phase_steps(phase: &Phase, options: &Options) -> Result<Vec<Step>, CompileError> {
+    let mut list = steps(phase.pipeline).map_err(|e| CompileError {
+        diagnostics: vec![Diagnostic::error(None, e.to_string())],
+        pipeline: phase.pipeline.to_owned(),
+    })?;
+    for step in &mut list {
+        let StepKind::Own(pass, values) = &mut step.kind else { continue };
+        let mut set = |name: &str, value: String| {
+            if pass.options.iter().any(|o| o.name == name) {
+                values.insert(name.to_owned(), value);
+            }
+        };
+        match pass.name {
+            "fuse" => {
+                set("enable", options.fuse.to_string());
+                set("libraries", options.libraries.to_string());
+            }
+            _ => set("numerics", if options.strict { "strict" } else { "default" }.to_owned()),
+        }
+    }
+    Ok(list)
 }
 
 /// Compiles a module. It is left at its lowest level.
@@ -100,25 +109,22 @@ pub fn compile<'c>(
     let mut timings = Vec::new();
     let config = RunConfig::new(options.target.clone());
     let mut summaries = BTreeMap::new();
-    for (number, (phase, pipeline)) in phases(options).into_iter().enumerate() {
+    for (number, phase) in phases(&options.target).iter().enumerate().skip(1) {
         let started = Instant::now();
-        let list = steps(&pipeline).map_err(|e| CompileError {
-            diagnostics: vec![Diagnostic::error(None, e.to_string())],
-            pipeline: pipeline.clone(),
-        })?;
+        let list = phase_steps(phase, options)?;
         run(context, module, &list, &config, &mut []).map_err(|stopped| CompileError {
             diagnostics: stopped.diagnostics,
             pipeline: stopped.pipeline,
         })?;
-        if phase == "fused" {
+        if phase.name == "fused" {
             for f in ir::functions(module).iter().filter(|f| f.has_attribute(KERNEL)) {
                 summaries.insert(ir::symbol_name(f), to_plan::summary(f));
             }
         }
         if let Some(dir) = &options.dump_dir {
-            dump(dir, &format!("{number}-{phase}.mlir"), &module.as_operation().to_string())?;
+            dump(dir, &format!("{number}-{}.mlir", phase.name), &module.as_operation().to_string())?;
         }
-        timings.push((phase.to_owned(), started.elapsed().as_nanos() as u64));
+        timings.push((phase.name.to_owned(), started.elapsed().as_nanos() as u64));
     }
 
     let started = Instant::now();

@@ -52,6 +52,6 @@ pub fn module<'c>(
                 import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
             import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
         }
-        Input::Fx(json) => import::fx::to_module(context, json).map_err(one),
+Input::Fx(text) => import::fx::to_module(context, text).map_err(one),
     }
 }

@@ -23,19 +23,23 @@ const fn phase(name: &'static str, summary: &'static str, pipeline: &'static str
 const INPUT: Phase = phase("input", "graph ops as imported", "");
 const GRAPH: Phase = phase(
     "graph",
-    "composites decomposed, constants folded, repetitions removed",
-    "decompose-composites,func.func(canonicalize,cse)",
+    "composites decomposed, products and convolutions as libraries take them, constants folded, repetitions removed",
+    "decompose-composites,legalize-library-calls,canonicalize,cse",
 );
 const FUSED: Phase = phase("fused", "an entry function that calls kernel functions", "fuse,outline-kernels");
+const TENSOR: Phase = phase("tensor", "kernels as linalg on tensors", "graph-to-linalg,cse");
+const LOOP: Phase = phase("loop", "kernels as scheduled loops on memrefs", "linalg-to-loops,canonicalize,cse");
+const GPU_LLVM: Phase = phase("llvm", "kernels as gpu modules with hardware math", "loop-to-gpu,math-to-nvvm");
+const CPU_LLVM: Phase = phase("llvm", "kernels as functions of the LLVM dialect", "expand-math,loop-to-cpu");
 
-static CPU: &[Phase] = &[INPUT, GRAPH, FUSED];
-static GPU: &[Phase] = &[INPUT, GRAPH, FUSED];
+static CPU: &[Phase] = &[INPUT, GRAPH, FUSED, TENSOR, LOOP, CPU_LLVM];
+static GPU: &[Phase] = &[INPUT, GRAPH, FUSED, TENSOR, LOOP, GPU_LLVM];
 
 /// The phases of a target, in order.
 pub fn phases(target: &Target) -> &'static [Phase] {
     match target.device() {
         DeviceKind::Cpu => CPU,
-        _ => GPU,
+        DeviceKind::Cuda => GPU,
     }
 }
 
