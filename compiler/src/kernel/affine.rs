@@ -75,8 +75,22 @@ pub fn floor_div<'c>(b: &Builder<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
         (_, Some(1)) => return x,
         _ => {}
     }
-    let op = if not_negative(x, 16) { "arith.divui" } else { "arith.floordivsi" };
-    b.value(op, &[x, y], &[], x.r#type())
+    if not_negative(x, 16) {
+        return b.value("arith.divui", &[x, y], &[], x.r#type());
+    }
+    let quotient = b.value("arith.divsi", &[x, y], &[], x.r#type());
+    let remainder = b.value("arith.remsi", &[x, y], &[], x.r#type());
+    let below = b.cmpi(2, remainder, b.int(0, x.r#type()));
+    let less = b.value("arith.addi", &[quotient, b.int(-1, x.r#type())], &[], x.r#type());
+    b.select(below, less, quotient)
+}
+
+/// Division rounded up, by a positive number.
+pub fn ceil_div<'c>(b: &Builder<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
+    let minus_one = b.int(-1, x.r#type());
+    let last = b.value("arith.addi", &[y, minus_one], &[], x.r#type());
+    let sum = b.value("arith.addi", &[x, last], &[], x.r#type());
+    floor_div(b, sum, y)
 }
 
 /// Remainder in `[0, y)` for a positive `y`.

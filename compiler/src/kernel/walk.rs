@@ -2,8 +2,8 @@
 //!
 //! What differs between targets (foralls, allocations, collectives) is the [`Target`]'s.
 
-use super::affine::emit_map;
-use super::builder::{Builder, Val, const_of, element_type, lanes, with_element};
+use super::affine::{ceil_div, emit_map, floor_div};
+use super::builder::{Builder, Val, const_of, lanes, with_element};
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
 use melior::Context;
@@ -124,6 +124,16 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
                 let combine = if which == "affine.min" { "arith.minsi" } else { "arith.maxsi" };
                 let v = all.into_iter().reduce(|a, c| self.b.value(combine, &[a, c], &[], a.r#type()));
                 self.set(op.result(0).expect("one result").into(), v.expect("a map with results"));
+                Ok(())
+            }
+            // Index arithmetic divides by sizes, which are positive; on other integers LLVM's own division does.
+            which @ ("arith.floordivsi" | "arith.ceildivsi" | "arith.ceildivui")
+                if op.result(0).is_ok_and(|r| r.r#type() == Type::index(self.context)) =>
+            {
+                let operands = self.operands(op);
+                let divide = if which == "arith.floordivsi" { floor_div } else { ceil_div };
+                let v = divide(&self.b, operands[0], operands[1]);
+                self.set(op.result(0).expect("one result").into(), v);
                 Ok(())
             }
             "vector.load" | "memref.load" => self.load(op),
@@ -291,7 +301,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             )
             .next("exchange values between threads through shared memory or loop.all_reduce"));
         }
-        if vector && lanes(memory.element) == 1 && memory.strides.last().is_some_and(|s| const_of(*s) != Some(1)) {
+        if vector && memory.strides.last().is_some_and(|s| const_of(*s) != Some(1)) {
             return Err(Failure::new(
                 op.location(),
                 format!("{} along a dimension that is not contiguous", name(&op)),
@@ -310,8 +320,8 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         let result: Value = op.result(0).expect("one result").into();
         let ty = result.r#type();
         let (pointer, memory) = self.address(op, 0, lanes(ty) > 1)?;
-        let stored = with_element(ty, storage(&self.b, element_type(memory.element)));
-        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
+        let stored = with_element(ty, storage(&self.b, memory.element));
+        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(memory.element)));
         let mut v = self.b.value("llvm.load", &[pointer], &[("alignment", align)], stored);
         if stored != ty {
             v = self.b.value("arith.trunci", &[v], &[], ty);
@@ -327,11 +337,11 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             return Err(Failure::new(op.location(), "a store to a buffer that the kernel only reads")
                 .next("mark the argument with loop.out"));
         }
-        let stored = with_element(v.r#type(), storage(&self.b, element_type(memory.element)));
+        let stored = with_element(v.r#type(), storage(&self.b, memory.element));
         if stored != v.r#type() {
             v = self.b.value("arith.extui", &[v], &[], stored);
         }
-        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
+        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(memory.element)));
         self.b.op("llvm.store", &[v, pointer], &[("alignment", align)], &[]);
         Ok(())
     }

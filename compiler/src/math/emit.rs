@@ -161,6 +161,16 @@ impl<'c> Emit<'c> {
         self.bin(&format!("arith.{op}"), a, b)
     }
 
+    /// An op (`andi`, `ori`) on truth values.
+    pub fn ints_bool(&self, op: &str, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        self.bin(&format!("arith.{op}"), a, b)
+    }
+
+    /// The other truth value.
+    pub fn not(&self, a: Val<'c>) -> Val<'c> {
+        self.bin("arith.xori", a, self.b.int(-1, a.r#type()))
+    }
+
     /// The sign bit alone.
     pub fn sign_bit(&self) -> i64 {
         if self.double() { i64::MIN } else { i64::from(i32::MIN) }
@@ -192,19 +202,19 @@ impl<'c> Emit<'c> {
         self.of_bits(self.int("shli", self.int("addi", n, bias), mantissa))
     }
 
-    /// A scalar intrinsic on each element.
+    /// An intrinsic: those of one target on each element, LLVM's own on whole vectors.
     pub fn intrinsic(&self, intrinsic: &str, operands: &[Val<'c>]) -> Val<'c> {
         let ty = operands[0].r#type();
-        let one = |operands: &[Val<'c>]| {
+        let call = |operands: &[Val<'c>], result: Type<'c>| {
             let attributes = [
                 ("intrin", self.b.attr(&format!("\"{intrinsic}\""))),
                 ("op_bundle_sizes", self.b.attr("array<i32>")),
                 ("operandSegmentSizes", self.b.attr(&format!("array<i32: {}, 0>", operands.len()))),
             ];
-            self.b.value("llvm.call_intrinsic", operands, &attributes, element_type(ty))
+            self.b.value("llvm.call_intrinsic", operands, &attributes, result)
         };
-        if !is_vector(ty) {
-            return one(operands);
+        if !is_vector(ty) || !intrinsic.starts_with("llvm.nvvm.") {
+            return call(operands, ty);
         }
         let elements: Vec<_> = (0..lanes(ty))
             .map(|i| {
@@ -220,7 +230,7 @@ impl<'c> Emit<'c> {
                         )
                     })
                     .collect();
-                one(&parts)
+                call(&parts, element_type(ty))
             })
             .collect();
         self.b.value("vector.from_elements", &elements, &[], ty)
