@@ -1,1 +1,27 @@
 //! Loop level to position-independent x86-64 objects.
+
+pub mod codegen;
+pub mod expand_math;
+mod legal;
+pub mod loop_to_cpu;
+mod narrow;
+
+use crate::driver::pass::{Failure, PassCx};
+use crate::target::Target;
+use melior::Context;
+use melior::ir::Module;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Compiles the CPU kernels of a loop-level module into one object: every function with `loop.kernel` and `loop.target = "cpu"`, in
+/// order. The functions are lowered in place.
+pub fn compile<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    target: &Target,
+) -> Result<codegen::CompiledObject, Failure> {
+    let cx = PassCx { context, target: target.clone(), options: BTreeMap::new(), stats: RefCell::default() };
+    (loop_to_cpu::PASS.run)(&cx, module)?;
+    (expand_math::PASS.run)(&cx, module)?;
+    codegen::compile_object(context, module, target)
+}

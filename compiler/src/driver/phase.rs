@@ -30,7 +30,7 @@ const FUSED: Phase = phase("fused", "an entry function that calls kernel functio
 const TENSOR: Phase = phase("tensor", "kernels as linalg on tensors", "graph-to-linalg,cse");
 const LOOP: Phase = phase("loop", "kernels as scheduled loops on memrefs", "linalg-to-loops,canonicalize,cse");
 const GPU_LLVM: Phase = phase("llvm", "kernels as gpu modules with hardware math", "loop-to-gpu,math-to-nvvm");
-const CPU_LLVM: Phase = phase("llvm", "kernels as functions of the LLVM dialect", "expand-math,loop-to-cpu");
+const CPU_LLVM: Phase = phase("llvm", "kernels as functions of the LLVM dialect", "loop-to-cpu,expand-math");
 
 static CPU: &[Phase] = &[INPUT, GRAPH, FUSED, TENSOR, LOOP, CPU_LLVM];
 static GPU: &[Phase] = &[INPUT, GRAPH, FUSED, TENSOR, LOOP, GPU_LLVM];

@@ -35,12 +35,18 @@ pub fn compile_kernels<'c>(
     ops(body).into_iter().filter(|op| name(op) == "gpu.module").map(|op| compile(context, op, chip)).collect()
 }
 
-fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -> Result<CompiledKernel, Failure> {
+fn compile<'c>(
+    context: &'c Context,
+    source: OperationRef<'c, '_>,
+    chip: &str,
+) -> Result<CompiledKernel, Failure> {
     let meta = metadata(source)?;
     // In a module of its own, which passes and the verifier expect around it.
     let scratch = Module::new(source.location());
     // SAFETY: the copy is owned by `scratch`, which lives to the end.
-    let copy = unsafe { scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw()))) };
+    let copy = unsafe {
+        scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())))
+    };
     let index_bits = number(source, "loop.index_bits").unwrap_or(64);
     lower_to_llvm(context, scratch.as_operation(), index_bits)?;
     legal::check(copy)?;
@@ -50,7 +56,11 @@ fn compile<'c>(context: &'c Context, source: OperationRef<'c, '_>, chip: &str) -
 }
 
 /// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside the `gpu.module`s of a module.
-pub fn lower_to_llvm<'c>(context: &'c Context, module: OperationRef<'c, '_>, index_bits: i64) -> Result<(), Failure> {
+pub fn lower_to_llvm<'c>(
+    context: &'c Context,
+    module: OperationRef<'c, '_>,
+    index_bits: i64,
+) -> Result<(), Failure> {
     let passes = format!(
         "gpu.module(canonicalize,cse,convert-scf-to-cf,convert-gpu-to-nvvm{{use-bare-ptr-memref-call-conv=1 \
          index-bitwidth={index_bits}}},convert-vector-to-llvm,convert-arith-to-llvm{{index-bitwidth={index_bits}}},\
@@ -66,7 +76,8 @@ fn number(op: OperationRef<'_, '_>, key: &str) -> Option<i64> {
 
 fn metadata(module: OperationRef<'_, '_>) -> Result<KernelMeta, Failure> {
     let missing = |what: &str| {
-        Failure::new(module.location(), format!("a gpu.module without {what}")).next("make it with the pass loop-to-gpu")
+        Failure::new(module.location(), format!("a gpu.module without {what}"))
+            .next("make it with the pass loop-to-gpu")
     };
     Ok(KernelMeta {
         name: crate::ir::symbol_name(&module),
@@ -82,7 +93,14 @@ fn machine(chip: &str) -> Result<TargetMachine, String> {
     let triple = TargetTriple::create("nvptx64-nvidia-cuda");
     inkwell::targets::Target::from_triple(&triple)
         .map_err(|e| e.to_string())?
-        .create_target_machine(&triple, chip, "+ptx83", OptimizationLevel::Aggressive, RelocMode::Default, CodeModel::Default)
+        .create_target_machine(
+            &triple,
+            chip,
+            "+ptx83",
+            OptimizationLevel::Aggressive,
+            RelocMode::Default,
+            CodeModel::Default,
+        )
         .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
 }
 

@@ -96,7 +96,8 @@ fn selects(op: OperationRef<'_, '_>) -> bool {
     let Some(rest) = full.strip_prefix("llvm.") else { return false };
     match rest {
         "call" | "invoke" | "call_intrinsic" => call_name(op).is_some_and(|n| {
-            n.starts_with("llvm.nvvm.") || ["llvm.sqrt", "llvm.ceil", "llvm.floor", "llvm.rint", "llvm.trunc"].contains(&n.as_str())
+            n.starts_with("llvm.nvvm.")
+                || ["llvm.sqrt", "llvm.ceil", "llvm.floor", "llvm.rint", "llvm.trunc"].contains(&n.as_str())
         }),
         _ => match rest.strip_prefix("intr.") {
             None => true,

@@ -2,7 +2,7 @@
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::ir::{name, ops, replace};
-use crate::kernel::builder::{Builder, Val, element_type, is_vector, lanes, vector_of};
+use crate::kernel::builder::{Builder, Val, defining, element_type, is_vector, lanes, vector_of};
 use crate::math::{self, Emit, Hardware};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module, RegionLike, ValueLike};
@@ -72,8 +72,9 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Resul
         "vector.reduction" => math::reduction(&emit, op),
         "arith.extf" => bf16_to_f32(&emit, operands[0]),
         "arith.divf" if element_type(emit.ty) == b.ty("f32") && hw != (Hardware::Nvptx { strict: true }) => {
-            Some(emit.div(operands[0], operands[1]))
+            Some(quotient(&emit, operands[0], operands[1]))
         }
+        "arith.remf" => Some(math::remainder(&emit, operands[0], operands[1])),
         "arith.maximumf" | "arith.minimumf" if emit.double() => {
             Some(double_extremum(&emit, which, &operands))
         }
@@ -87,6 +88,21 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Resul
         replace(op, &[v]);
     }
     Ok(())
+}
+
+/// A quotient within 2 ulp. All elements by one number: times its reciprocal, which is rounded once.
+fn quotient<'c>(e: &Emit<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
+    if let Some(op) = defining(y)
+        && name(&op) == "vector.broadcast"
+        && let Ok(scalar) = op.operand(0)
+        && !is_vector(scalar.r#type())
+    {
+        let one = e.b.float(1.0, scalar.r#type());
+        let inverse = e.b.value("arith.divf", &[one, scalar], &[], scalar.r#type());
+        let all = e.b.value("vector.broadcast", &[inverse], &[], e.ty);
+        return e.mul(x, all);
+    }
+    e.div(x, y)
 }
 
 /// bf16 is the upper half of f32. Written as shifts and masks of pairs, which is cheaper than a conversion per element.

@@ -3,7 +3,7 @@
 //! What differs between targets (foralls, allocations, collectives) is the [`Target`]'s.
 
 use super::affine::{ceil_div, emit_map, floor_div};
-use super::builder::{Builder, Val, const_of, lanes, with_element};
+use super::builder::{Builder, Val, const_of, element_type, lanes, with_element};
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
 use melior::Context;
@@ -282,12 +282,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     }
 
     /// Pointer to the element that `op` names by its operands from `first` on.
-    fn address(
-        &mut self,
-        op: OperationRef<'c, 'c>,
-        first: usize,
-        vector: bool,
-    ) -> Result<(Val<'c>, Memory<'c>), Failure> {
+    fn address(&mut self, op: OperationRef<'c, 'c>, first: usize) -> Result<(Val<'c>, Memory<'c>), Failure> {
         let memory = self.memory(&op, op.operand(first).expect("a memref"))?;
         let indices: Vec<_> = (first + 1 + memory.dropped()..op.operand_count())
             .map(|i| self.get(op.operand(i).expect("in range")))
@@ -301,7 +296,8 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             )
             .next("exchange values between threads through shared memory or loop.all_reduce"));
         }
-        if vector && memory.strides.last().is_some_and(|s| const_of(*s) != Some(1)) {
+        if name(&op).starts_with("vector.") && memory.strides.last().is_some_and(|s| const_of(*s) != Some(1))
+        {
             return Err(Failure::new(
                 op.location(),
                 format!("{} along a dimension that is not contiguous", name(&op)),
@@ -319,9 +315,9 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     fn load(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
         let result: Value = op.result(0).expect("one result").into();
         let ty = result.r#type();
-        let (pointer, memory) = self.address(op, 0, lanes(ty) > 1)?;
-        let stored = with_element(ty, storage(&self.b, memory.element));
-        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(memory.element)));
+        let (pointer, memory) = self.address(op, 0)?;
+        let stored = storage(&self.b, ty);
+        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
         let mut v = self.b.value("llvm.load", &[pointer], &[("alignment", align)], stored);
         if stored != ty {
             v = self.b.value("arith.trunci", &[v], &[], ty);
@@ -332,16 +328,16 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
 
     fn store(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
         let mut v = self.get(op.operand(0).expect("a value"));
-        let (pointer, memory) = self.address(op, 1, lanes(v.r#type()) > 1)?;
+        let (pointer, memory) = self.address(op, 1)?;
         if !memory.writable {
             return Err(Failure::new(op.location(), "a store to a buffer that the kernel only reads")
                 .next("mark the argument with loop.out"));
         }
-        let stored = with_element(v.r#type(), storage(&self.b, memory.element));
+        let stored = storage(&self.b, v.r#type());
         if stored != v.r#type() {
             v = self.b.value("arith.extui", &[v], &[], stored);
         }
-        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(memory.element)));
+        let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
         self.b.op("llvm.store", &[v, pointer], &[("alignment", align)], &[]);
         Ok(())
     }
@@ -365,16 +361,16 @@ pub fn pointer<'c>(b: &Builder<'c>, memory: &Memory<'c>, index: Val<'c>, index_b
     b.value("llvm.getelementptr", &[memory.base, cast], &attributes, pointer)
 }
 
-/// The type that an element has in memory: a byte for `i1`.
-pub fn storage<'c>(b: &Builder<'c>, element: Type<'c>) -> Type<'c> {
-    if element == b.ty("i1") { b.ty("i8") } else { element }
+/// The type that a value has in memory: a byte for `i1`.
+pub fn storage<'c>(b: &Builder<'c>, ty: Type<'c>) -> Type<'c> {
+    if element_type(ty) == b.ty("i1") { with_element(ty, b.ty("i8")) } else { ty }
 }
 
-/// Bytes of an element in memory.
-pub fn bytes_of(element: Type<'_>) -> i64 {
+/// Bytes of a scalar or vector in memory.
+pub fn bytes_of(ty: Type<'_>) -> i64 {
     // SAFETY: kinds are checked before widths are asked for.
     unsafe {
-        let raw = element.to_raw();
+        let raw = element_type(ty).to_raw();
         let bits = if mlir_sys::mlirTypeIsAFloat(raw) {
             mlir_sys::mlirFloatTypeGetWidth(raw)
         } else if mlir_sys::mlirTypeIsAInteger(raw) {
@@ -382,7 +378,7 @@ pub fn bytes_of(element: Type<'_>) -> i64 {
         } else {
             64
         };
-        i64::from(bits.div_ceil(8))
+        i64::from(bits.div_ceil(8)) * lanes(ty)
     }
 }
 

@@ -72,12 +72,17 @@ pub fn log<'c>(e: &Emit<'c>, x: Val<'c>) -> Val<'c> {
     let double = e.double();
     let mantissa = if double { 52 } else { 23 };
     // Below the normal range, by a power of two first.
-    let (smallest, up) = if double { (f64::MIN_POSITIVE, 54.0) } else { (f64::from(f32::MIN_POSITIVE), 25.0) };
+    let (smallest, up) =
+        if double { (f64::MIN_POSITIVE, 54.0) } else { (f64::from(f32::MIN_POSITIVE), 25.0) };
     let small = e.cmp(Cmp::Lt, x, e.c(smallest));
     let scaled = e.select(small, e.mul(x, e.c(f64::exp2(up))), x);
     let bits = e.bits(scaled);
     // x = m · 2^k with m from sqrt(1/2) to sqrt(2).
-    let root = if double { std::f64::consts::FRAC_1_SQRT_2.to_bits() as i64 } else { i64::from(std::f32::consts::FRAC_1_SQRT_2.to_bits()) };
+    let root = if double {
+        std::f64::consts::FRAC_1_SQRT_2.to_bits() as i64
+    } else {
+        i64::from(std::f32::consts::FRAC_1_SQRT_2.to_bits())
+    };
     let k = e.int("shrsi", e.int("subi", bits, root), mantissa);
     let m = e.of_bits(e.ints("subi", bits, e.int("shli", k, mantissa)));
     let kf = e.b.value("arith.sitofp", &[k], &[], e.ty);
@@ -164,7 +169,8 @@ pub fn powf<'c>(e: &Emit<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
     let odd = e.ints_bool("andi", is_whole, e.not(is_even));
     let flip = e.ints_bool("andi", sign_set, odd);
     r = e.select(flip, e.neg(r), r);
-    let finite_negative = e.ints_bool("andi", e.cmp(Cmp::Lt, x, zero), e.cmp(Cmp::Gt, x, e.c(f64::NEG_INFINITY)));
+    let finite_negative =
+        e.ints_bool("andi", e.cmp(Cmp::Lt, x, zero), e.cmp(Cmp::Gt, x, e.c(f64::NEG_INFINITY)));
     let undefined = e.ints_bool("andi", finite_negative, e.not(is_whole));
     r = e.select(undefined, e.c(f64::NAN), r);
     // x^0 and 1^y are 1 even for NaN; NaN and the undefined case else stay.

@@ -3,21 +3,41 @@
 mod emit;
 mod exponential;
 mod reduction;
+mod remainder;
 mod rounding;
 mod tables;
 mod trigonometric;
 
 pub use emit::{Cmp, Emit, Hardware};
 pub use reduction::reduction;
+pub use remainder::remainder;
 
 use crate::kernel::builder::{Val, element_type};
 use crate::kernel::walk::bytes_of;
 
 /// Every op that [`expand`] knows for f32 and f64.
 pub const FUNCTIONS: &[&str] = &[
-    "math.absf", "math.ceil", "math.cos", "math.erf", "math.exp", "math.exp2", "math.expm1", "math.floor", "math.fma", "math.log",
-    "math.log10", "math.log1p", "math.log2", "math.powf", "math.roundeven", "math.rsqrt", "math.sin", "math.sqrt", "math.tanh",
-    "math.trunc", "math.copysign",
+    "math.absf",
+    "math.ceil",
+    "math.cos",
+    "math.erf",
+    "math.exp",
+    "math.exp2",
+    "math.expm1",
+    "math.floor",
+    "math.fma",
+    "math.log",
+    "math.log10",
+    "math.log1p",
+    "math.log2",
+    "math.powf",
+    "math.roundeven",
+    "math.rsqrt",
+    "math.sin",
+    "math.sqrt",
+    "math.tanh",
+    "math.trunc",
+    "math.copysign",
 ];
 
 /// The value of an op of the `math` dialect on `operands`, for results of type `e.ty`.

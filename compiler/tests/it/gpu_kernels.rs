@@ -1,74 +1,191 @@
-//! Hand-written loop kernels through PTX: accepted by ptxas, in registers, with wide accesses.
+//! Loop kernels through PTX: accepted by ptxas, in registers, with wide accesses.
 
-use melior::Context;
+use crate::support::{run_pass, run_pass_with, sample};
 use melior::ir::Module;
-use std::cell::RefCell;
 use std::path::Path;
-use strata_compiler::driver::pass::{Failure, Pass, PassCx};
+use strata_compiler::driver::pass::Failure;
 use strata_compiler::gpu::codegen::{CompiledKernel, compile_kernels};
 use strata_compiler::gpu::{loop_to_gpu, math_to_nvvm, ptxas};
-use strata_compiler::target::Target;
-
-pub fn sample(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lit-tests/loop-samples").join(name);
-    std::fs::read_to_string(path).expect("a sample")
-}
-
-pub fn run_pass<'c>(
-    context: &'c Context,
-    module: &Module<'c>,
-    pass: &Pass,
-    target: &str,
-) -> Result<(), Failure> {
-    let options = pass.options.iter().map(|o| (o.name.to_owned(), o.default.to_owned())).collect();
-    let target: Target = target.parse().expect("a target");
-    let cx = PassCx { context, target, options, stats: RefCell::default() };
-    (pass.run)(&cx, module)?;
-    use melior::ir::operation::OperationLike;
-    assert!(
-        module.as_operation().verify(),
-        "{} leaves an invalid module:\n{}",
-        pass.name,
-        module.as_operation()
-    );
-    Ok(())
-}
 
 fn compile(source: &str, chip: &str) -> Result<Vec<CompiledKernel>, Failure> {
+    compile_with(source, chip, "default")
+}
+
+fn compile_with(source: &str, chip: &str, numerics: &str) -> Result<Vec<CompiledKernel>, Failure> {
     let context = strata_dialects::register::context();
-    let module = Module::parse(&context, source).expect("the sample parses");
+    let module = Module::parse(&context, source).expect("the kernel parses");
     let target = format!("nvptx:{chip}");
     run_pass(&context, &module, &loop_to_gpu::PASS, &target)?;
-    run_pass(&context, &module, &math_to_nvvm::PASS, &target)?;
-    if std::env::var_os("STRATA_TEST_PRINT").is_some() {
-        println!("{}", module.as_operation());
-    }
+    run_pass_with(&context, &module, &math_to_nvvm::PASS, &target, &[("numerics", numerics)])?;
     compile_kernels(&context, &module, chip)
 }
 
-/// Compiles a sample for both chips, and has ptxas check it.
-fn check(name: &str, wide_loads: usize, wide_stores: usize) {
+/// Compiles a kernel for both chips, and has ptxas check it.
+fn check(name: &str, source: &str, wide_loads: usize, wide_stores: usize) {
     for chip in ["sm_80", "sm_90a"] {
-        let kernels = compile(&sample(name), chip).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let kernels = compile(source, chip).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(kernels.len(), 1);
         let ptx = &kernels[0].ptx;
         if let Some(folder) = std::env::var_os("STRATA_TEST_PRINT") {
             std::fs::write(Path::new(&folder).join(format!("{name}.{chip}.ptx")), ptx).expect("written");
         }
-        assert_eq!(ptx.matches("ld.global.nc.v4").count(), wide_loads, "{chip}\n{ptx}");
-        assert_eq!(ptx.matches("st.global.v4").count(), wide_stores, "{chip}\n{ptx}");
         assert!(!ptx.contains(".local"), "local memory: {ptx}");
         // Without the assembler (no test environment) the text alone is checked.
         if let Some(ptxas) = ptxas::find() {
             let report =
                 ptxas::report(&ptxas, ptx, chip).unwrap_or_else(|e| panic!("{name} {chip}: {e}\n{ptx}"));
-            assert_eq!((report.spills, report.stack), (0, 0), "{name} {chip}: {report:?}");
             println!("{name} {chip}: {report:?}");
+            assert_eq!((report.spills, report.stack), (0, 0), "{name} {chip}: {report:?}");
+        }
+        assert_eq!(ptx.matches("ld.global.nc.v4").count(), wide_loads, "{name} {chip}\n{ptx}");
+        assert_eq!(ptx.matches("st.global.v4").count(), wide_stores, "{name} {chip}\n{ptx}");
+    }
+}
+
+/// What the emitter writes for this schedule, from its snapshots.
+fn emitted(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/loops/tests/snapshots");
+    let text = std::fs::read_to_string(folder.join(format!("strata_compiler__loops__tests__{name}.snap")))
+        .expect("a snapshot");
+    text[text.find("module {").expect("a module")..].to_owned()
+}
+
+#[test]
+fn softmax_keeps_its_row_in_registers() {
+    check("softmax", &sample("softmax.mlir"), 2, 2);
+}
+
+#[test]
+fn layernorm_reads_rows_and_parameters_in_wide_loads() {
+    check("layernorm", &sample("layernorm.mlir"), 2 + 8, 2);
+}
+
+#[test]
+fn pointwise_kernels_are_one_vector_a_thread() {
+    check("pointwise", &sample("pointwise.mlir"), 3, 1);
+}
+
+#[test]
+fn column_sums_use_shared_memory() {
+    // LLVM unrolls the loop over rows twice.
+    check("column_sum", &sample("column_sum.mlir"), 2, 0);
+}
+
+#[test]
+fn emitted_kernels_compile() {
+    check("emitted_softmax", &emitted("softmax_gpu"), 2, 2);
+    check("emitted_layernorm", &emitted("layernorm_gpu"), 6, 2);
+    check("emitted_gelu", &emitted("bias_gelu_residual_gpu"), 3, 1);
+    check("emitted_sum", &emitted("sum_rows_gpu"), 2, 0);
+}
+
+/// A pointwise f32 or f64 kernel of one op.
+fn one_op(ty: &str, op: &str) -> String {
+    format!(
+        "func.func @f(%x: memref<?x{ty}> {{loop.dims = #graph.dims<s0>}}, %y: memref<?x{ty}> {{loop.dims = #graph.dims<s0>, loop.out}}, %n: index)
+            attributes {{loop.kernel, loop.target = \"gpu\", loop.block = 128 : i64, loop.grid = #graph.dims<(s0 + 127) floordiv 128>}} {{
+          %c1 = arith.constant 1 : index
+          %blocks = affine.apply affine_map<()[s0] -> (s0 ceildiv 128)>()[%n]
+          scf.forall (%b) in (%blocks) {{
+            scf.forall (%t) in (128) {{
+              %i = affine.apply affine_map<(d0, d1) -> (d0 * 128 + d1)>(%b, %t)
+              %in = arith.cmpi slt, %i, %n : index
+              scf.if %in {{
+                %a = memref.load %x[%i] : memref<?x{ty}>
+                %r = {op} : {ty}
+                memref.store %r, %y[%i] : memref<?x{ty}>
+              }}
+            }} {{mapping = [#gpu.thread<linear_dim_0>]}}
+          }} {{mapping = [#gpu.block<x>]}}
+          return
+        }}"
+    )
+}
+
+/// Every function in both float types and numerics: LLVM selects it, ptxas accepts it.
+#[test]
+fn every_function_has_gpu_code() {
+    for ty in ["f32", "f64"] {
+        for function in strata_compiler::math::FUNCTIONS {
+            let op = match *function {
+                "math.powf" | "math.copysign" => format!("{function} %a, %a"),
+                "math.fma" => format!("{function} %a, %a, %a"),
+                _ => format!("{function} %a"),
+            };
+            accepted(&one_op(ty, &op));
+        }
+        for op in ["arith.remf", "arith.divf", "arith.maximumf", "arith.minimumf"] {
+            accepted(&one_op(ty, &format!("{op} %a, %a")));
+        }
+    }
+    for ty in ["i8", "i32", "i64"] {
+        accepted(&one_op(ty, "math.ipowi %a, %a"));
+        accepted(&one_op(ty, "math.absi %a"));
+        accepted(&one_op(ty, "arith.divsi %a, %a"));
+    }
+}
+
+fn accepted(source: &str) {
+    for (chip, numerics) in [("sm_80", "default"), ("sm_90a", "strict")] {
+        let kernels = compile_with(source, chip, numerics).unwrap_or_else(|e| panic!("{e}\n{source}"));
+        if let Some(ptxas) = ptxas::find() {
+            ptxas::report(&ptxas, &kernels[0].ptx, chip)
+                .unwrap_or_else(|e| panic!("{e}\n{source}\n{}", kernels[0].ptx));
         }
     }
 }
 
 #[test]
-fn softmax_keeps_its_row_in_registers() {
-    check("softmax.mlir", 2, 2);
+fn what_does_not_fit_is_a_diagnostic() {
+    let text = sample("softmax.mlir");
+    for (from, to, message) in [
+        ("loop.block = 256", "loop.block = 128", "private array whose first dimension"),
+        ("loop.block = 256", "loop.block = 250", "loop.block is 250"),
+        ("{loop.out}", "", "only reads"),
+        ("loop.grid = #graph.dims<16384>", "loop.grid = #graph.dims<16384, 2>", "loop.grid has 2 entries"),
+        (
+            "%v[%t, %i, %c0] : memref<256x2x8xf32, #gpu.address_space<private>>, vector<8xf32>\n        %p",
+            "%v[%c0, %i, %c0] : memref<256x2x8xf32, #gpu.address_space<private>>, vector<8xf32>\n        %p",
+            "not the thread",
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let error = compile(&text.replace(from, to), "sm_90a").expect_err(message).to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let error = compile(&one_op("f16", "math.exp %a"), "sm_90a").expect_err("f16").to_string();
+    assert!(error.contains("math.exp"), "{error}");
+}
+
+/// A second step that overwrites what a first one of other threads still reads waits; one that touches other memory does not.
+#[test]
+fn barriers_stand_where_threads_share() {
+    let source = r#"
+      func.func @f(%x: memref<256xf32>, %y: memref<256xf32> {loop.out}) attributes {loop.kernel, loop.target = "gpu", loop.block = 256 : i64, loop.grid = #graph.dims<1>} {
+        %c0 = arith.constant 0 : index
+        %c1 = arith.constant 1 : index
+        %c4 = arith.constant 4 : index
+        scf.forall (%b) in (1) {
+          %s = memref.alloca() : memref<256xf32, #gpu.address_space<workgroup>>
+          scf.for %i = %c0 to %c4 step %c1 {
+            scf.forall (%t) in (256) {
+              %a = memref.load %x[%t] : memref<256xf32>
+              memref.store %a, %s[%t] : memref<256xf32, #gpu.address_space<workgroup>>
+            } {mapping = [#gpu.thread<linear_dim_0>]}
+            scf.forall (%t) in (256) {
+              %o = affine.apply affine_map<(d0) -> (255 - d0)>(%t)
+              %a = memref.load %s[%o] : memref<256xf32, #gpu.address_space<workgroup>>
+              memref.store %a, %y[%t] : memref<256xf32>
+            } {mapping = [#gpu.thread<linear_dim_0>]}
+          }
+        } {mapping = [#gpu.block<x>]}
+        return
+      }"#;
+    let context = strata_dialects::register::context();
+    let module = Module::parse(&context, source).expect("it parses");
+    run_pass(&context, &module, &loop_to_gpu::PASS, "nvptx:sm_90a").expect("it lowers");
+    let text = module.as_operation().to_string();
+    let inside = &text[text.find("scf.for").expect("a loop")..];
+    assert_eq!(inside.matches("gpu.barrier").count(), 2, "before the write and before the read:\n{text}");
+    assert_eq!(text.matches("gpu.barrier").count(), 2);
 }

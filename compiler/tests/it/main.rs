@@ -1,8 +1,11 @@
 //! Integration tests of the compiler: one binary, because linking against MLIR takes long.
 
+mod cpu_kernels;
 mod gpu_kernels;
 mod interp_cases;
 mod interp_graph;
 mod loop_emission;
+mod math;
+mod support;
 mod tensor_equivalence;
 mod tensor_lowering;

@@ -2,7 +2,7 @@
 
 mod convolution;
 mod copy;
-mod elf;
+pub mod elf;
 mod features;
 mod memory;
 mod product;
