@@ -23,12 +23,11 @@ pub enum Target {
 }
 
 impl Target {
-    /// The machine's own processor, with all its features.
+    /// The machine's own processor, by its level: programs of equal machines are equal.
     pub fn native() -> Self {
-        Self::Cpu {
-            cpu: inkwell::targets::TargetMachine::get_host_cpu_name().to_string(),
-            features: inkwell::targets::TargetMachine::get_host_cpu_features().to_string(),
-        }
+        let text = strata_runtime::device::cpu::native_target();
+        let (cpu, features) = text.split_once(',').unwrap_or((&text, ""));
+        Self::Cpu { cpu: cpu.into(), features: features.into() }
     }
 
     /// The device that runs the code.
@@ -63,7 +62,10 @@ impl FromStr for Target {
         match s.split_once(':') {
             None if s == "cpu" => Ok(Self::native()),
             Some(("cpu", "native")) => Ok(Self::native()),
-            Some(("cpu", cpu)) => Ok(Self::Cpu { cpu: cpu.into(), features: String::new() }),
+            Some(("cpu", text)) => {
+                let (cpu, features) = text.split_once(',').unwrap_or((text, ""));
+                Ok(Self::Cpu { cpu: cpu.into(), features: features.into() })
+            }
             Some(("nvptx", chip)) if chip.starts_with("sm_") => Ok(Self::Nvptx { chip: chip.into() }),
             _ => Err(format!("unknown target '{s}'; write cpu, cpu:x86-64-v3 or nvptx:sm_90a")),
         }
@@ -73,7 +75,8 @@ impl FromStr for Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cpu { cpu, .. } => write!(f, "cpu:{cpu}"),
+            Self::Cpu { cpu, features } if features.is_empty() => write!(f, "cpu:{cpu}"),
+            Self::Cpu { cpu, features } => write!(f, "cpu:{cpu},{features}"),
             Self::Nvptx { chip } => write!(f, "nvptx:{chip}"),
         }
     }

@@ -78,6 +78,19 @@ pub fn check(target: &str) -> Result<()> {
         .next("compile the artifact for this processor (--target=cpu)"))
 }
 
+/// The highest level that this machine reaches, with the features beside it that code for narrow floats gains from:
+/// `x86-64-v4,+avx512bf16`.
+pub fn native() -> String {
+    let all = |list: &[&str]| list.iter().all(|f| has(f) == Some(true));
+    let level = match () {
+        _ if all(V2) && all(V3) && all(V4) => "x86-64-v4",
+        _ if all(V2) && all(V3) => "x86-64-v3",
+        _ if all(V2) => "x86-64-v2",
+        _ => "x86-64",
+    };
+    if level == "x86-64-v4" && all(&["avx512bf16"]) { format!("{level},+avx512bf16") } else { level.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

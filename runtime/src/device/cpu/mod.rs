@@ -7,6 +7,7 @@ mod features;
 mod memory;
 mod product;
 
+pub use features::native as native_target;
 use super::{
     Device, DevicePtr, Launch, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef, Timestamp,
 };
