@@ -9,6 +9,7 @@ pub mod compare;
 mod decode;
 mod graph;
 pub mod inputs;
+mod loops;
 pub mod scalar;
 pub mod symbols;
 mod tensor;
@@ -151,8 +152,10 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
         match level_of(function) {
             Level::Graph => graph::run(self, function, inputs, symbols),
             Level::Tensor => tensor::run(self, function, inputs, symbols),
-            level => {
-                Err(Failure::new(function.location(), format!("functions of level {level:?} cannot be run")))
+            Level::Loop => loops::run(self, function, inputs, symbols),
+            Level::Llvm => {
+                let what = "functions below the loop level are not interpreted";
+                Err(Failure::new(function.location(), what).next("run them on a device"))
             }
         }
     }

@@ -245,12 +245,10 @@ fn generic<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env
     let mut extent: Vec<Option<usize>> = vec![None; dims];
     for (m, t) in maps.iter().zip(&tensors) {
         for (e, &n) in m.iter().zip(&t.shape) {
-            if let Affine::Operand(d) = e {
-                if *extent[*d].get_or_insert(n) != n {
-                    return Err(
-                        format!("iteration dimension {d} has size {:?} and size {n}", extent[*d]).into()
-                    );
-                }
+            if let Affine::Operand(d) = e
+                && *extent[*d].get_or_insert(n) != n
+            {
+                return Err(format!("iteration dimension {d} has size {:?} and size {n}", extent[*d]).into());
             }
         }
     }

@@ -4,6 +4,7 @@ mod cpu_kernels;
 mod gpu_kernels;
 mod interp_cases;
 mod interp_graph;
+mod interp_loops;
 mod loop_emission;
 mod math;
 mod support;

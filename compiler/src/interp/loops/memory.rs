@@ -1,0 +1,119 @@
+//! Buffers and views of them.
+
+use super::super::scalar::Cell;
+
+/// Who wrote an element: 0 nobody, else the serial number of a parallel iteration. Numbers grow in the order of execution.
+pub(super) type Serial = u32;
+
+/// Memory of a memref argument or an alloca.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    pub cells: Vec<Cell>,
+    pub writers: Vec<Serial>,
+}
+
+impl Buffer {
+    /// Memory without values.
+    pub fn new(n: usize) -> Self {
+        Self { cells: vec![Cell::default(); n], writers: vec![0; n] }
+    }
+}
+
+/// A memref: a part of a buffer under a shape.
+#[derive(Clone, Debug, Default)]
+pub(super) struct View {
+    pub buffer: usize,
+    pub offset: i64,
+    pub sizes: Vec<i64>,
+    pub strides: Vec<i64>,
+}
+
+impl View {
+    /// A contiguous view of a whole buffer.
+    pub fn contiguous(buffer: usize, sizes: Vec<i64>) -> Self {
+        let strides = row_major(&sizes);
+        Self { buffer, offset: 0, sizes, strides }
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> i64 {
+        self.sizes.iter().product()
+    }
+
+    /// The buffer positions of all elements, in row-major order.
+    pub fn positions(&self) -> Vec<i64> {
+        let mut out = vec![self.offset];
+        for (&n, &s) in self.sizes.iter().zip(&self.strides) {
+            out = out.iter().flat_map(|&o| (0..n).map(move |i| o + i * s)).collect();
+        }
+        out
+    }
+}
+
+/// Strides of a contiguous row-major array.
+pub(super) fn row_major(sizes: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; sizes.len()];
+    for d in (1..sizes.len()).rev() {
+        strides[d - 1] = strides[d] * sizes[d].max(1);
+    }
+    strides
+}
+
+/// A running `scf.forall`: the serial number of its first iteration, and of the one that runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parallel {
+    pub first: Serial,
+    pub current: Serial,
+}
+
+/// All memory of a run.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub buffers: Vec<Buffer>,
+    /// The running foralls, outermost first.
+    pub parallel: Vec<Parallel>,
+    pub serial: Serial,
+}
+
+impl Memory {
+    /// Whether an element that this iteration wrote came from another iteration of a forall that still runs.
+    fn foreign(&self, writer: Serial) -> bool {
+        self.parallel.iter().any(|p| writer >= p.first && writer < p.current)
+    }
+
+    /// Reads an element.
+    #[inline]
+    pub fn read(&self, buffer: usize, at: i64) -> Result<Cell, String> {
+        let b = &self.buffers[buffer];
+        let i = usize::try_from(at).ok().filter(|&i| i < b.cells.len());
+        let i = i.ok_or_else(|| format!("reads position {at} of a buffer of {} elements", b.cells.len()))?;
+        match b.writers[i] {
+            0 => Err(format!("reads position {at} of a buffer, which was never written")),
+            w if self.foreign(w) => Err(format!(
+                "reads position {at} of a buffer, which another iteration of a running forall wrote: without a barrier between \
+                 them, the order is not defined"
+            )),
+            _ => Ok(b.cells[i]),
+        }
+    }
+
+    /// Writes an element.
+    #[inline]
+    pub fn write(&mut self, buffer: usize, at: i64, value: Cell) -> Result<(), String> {
+        let n = self.buffers[buffer].cells.len();
+        let i = usize::try_from(at).ok().filter(|&i| i < n);
+        let i = i.ok_or_else(|| format!("writes position {at} of a buffer of {n} elements"))?;
+        let writer = self.buffers[buffer].writers[i];
+        let serial = self.serial.max(1);
+        let before = self.buffers[buffer].cells[i];
+        // The same value written twice is harmless.
+        if writer != 0 && before != value && self.foreign(writer) {
+            return Err(format!(
+                "writes position {at} of a buffer, where another iteration of a running forall wrote another value"
+            ));
+        }
+        self.buffers[buffer].cells[i] = value;
+        self.buffers[buffer].writers[i] = serial;
+        Ok(())
+    }
+}
