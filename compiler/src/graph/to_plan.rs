@@ -375,8 +375,24 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         Ok(())
     }
 
+    /// Where a result is a view of what a step wrote, the caller's memory is the view's, and what was written an alias of it.
+    fn own_results(&mut self) {
+        for n in 0..self.plan.outputs.len() {
+            let view = self.plan.outputs[n].buffer;
+            let mut root = view;
+            while let Place::Alias { of, .. } = self.get(root).place {
+                root = of;
+            }
+            if root != view && self.get(root).place == Place::Output(n as u32) {
+                self.plan.buffers[view.0 as usize].place = Place::Output(n as u32);
+                self.plan.buffers[root.0 as usize].place = Place::Alias { of: view, offset: Expr::from(0) };
+            }
+        }
+    }
+
     /// Places the arena's buffers by their lives.
     fn finish(mut self) -> Result<(Plan, Constants), Failure> {
+        self.own_results();
         let root = |mut id: BufferId| {
             while let Place::Alias { of, .. } = &self.plan.buffers[id.0 as usize].place {
                 id = *of;
