@@ -1,1 +1,82 @@
-//! The extension module.
+//! The extension module of the Python package `strata`: the compile server's client and the runtime, on PyTorch's memory.
+//!
+//! PyTorch is met through its DLPack exchange table only ([`dlpack`]): tensors are read, allocated and wrapped by function pointers,
+//! without attribute access. The package's Python half serialises FX graphs and calls [`graph::Compiled::run`].
+
+mod dlpack;
+mod graph;
+mod host;
+mod memory;
+mod server;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use strata_runtime::events::{Event, EventKind, emit as emit_event, events as stream};
+
+pyo3::create_exception!(strata_native, StrataError, pyo3::exceptions::PyRuntimeError);
+
+/// A runtime error as a Python exception; `kind` and `next_step` are its second and third argument.
+fn raise(e: &strata_runtime::Error) -> PyErr {
+    StrataError::new_err((e.to_string(), format!("{:?}", e.kind()), e.next_step().to_owned()))
+}
+
+/// Events by kind since the last reset.
+#[pyfunction]
+fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let out = PyDict::new(py);
+    for (name, n) in stream().counters() {
+        out.set_item(name, n)?;
+    }
+    Ok(out)
+}
+
+/// Forgets events and their counters.
+#[pyfunction]
+fn reset_events() {
+    stream().clear();
+}
+
+/// The events since the last reset.
+#[pyfunction]
+fn events(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let convert = |e: &Event| {
+        let d = PyDict::new(py);
+        d.set_item("kind", e.kind.name())?;
+        d.set_item("reason", &e.reason)?;
+        d.set_item("location", &e.location)?;
+        d.set_item("cost", &e.cost)?;
+        d.set_item("next_step", &e.next_step)?;
+        Ok(d)
+    };
+    stream().all().iter().map(convert).collect()
+}
+
+/// Emits an event of a kind by its name in `STRATA_LOGS`.
+#[pyfunction]
+fn emit(kind: &str, reason: &str, location: &str, next_step: &str) -> PyResult<()> {
+    let known = EventKind::ALL.into_iter().find(|k| k.name() == kind);
+    let kind = known.ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("no event is called '{kind}'")))?;
+    emit_event(Event::new(kind, reason).at(location).next(next_step));
+    Ok(())
+}
+
+#[pymodule]
+fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("StrataError", m.py().get_type::<StrataError>())?;
+    m.add_class::<graph::Compiled>()?;
+    for f in [
+        wrap_pyfunction!(counters, m)?,
+        wrap_pyfunction!(reset_events, m)?,
+        wrap_pyfunction!(events, m)?,
+        wrap_pyfunction!(emit, m)?,
+        wrap_pyfunction!(server::start_server, m)?,
+        wrap_pyfunction!(server::server_pid, m)?,
+        wrap_pyfunction!(server::stop_server, m)?,
+        wrap_pyfunction!(server::abort_server, m)?,
+        wrap_pyfunction!(graph::compile, m)?,
+        wrap_pyfunction!(dlpack::use_exchange_table, m)?,
+    ] {
+        m.add_function(f)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,225 @@
+"""The backend function, and compiled graphs as AOTAutograd calls them."""
+
+import atexit
+import contextlib
+import os
+import shutil
+import sysconfig
+import tempfile
+import threading
+
+import torch
+
+from . import _events as events
+from . import strata_native as native
+from ._fallback import Fallbacks
+from ._serialize import serialize
+from ._sizes import Unsupported, evaluate
+
+_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_OPTIONS = ("numerics", "fallback", "dump_dir")
+_numbers = iter(range(10**9))
+_setup = threading.Lock()
+_ready = False
+
+
+def find_server():
+    """The compile server: STRATA_SERVER, `strata` beside the package or in Python's scripts folder, else on PATH."""
+    if os.environ.get("STRATA_SERVER"):
+        return None  # the client reads it, and says what is wrong with it
+    here = os.path.dirname(os.path.abspath(__file__))
+    for folder in (here, os.path.join(here, "bin"), sysconfig.get_path("scripts")):
+        path = os.path.join(folder, "strata")
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return shutil.which("strata")
+
+
+def _prepare():
+    """Takes PyTorch's function table, and starts the server without waiting for it. Problems show when something is compiled."""
+    global _ready
+    with _setup:
+        if _ready:
+            return
+        _ready = True
+        with contextlib.suppress(Exception):
+            native.use_exchange_table(torch.Tensor.__dlpack_c_exchange_api__)
+        with contextlib.suppress(Exception):
+            native.start_server(find_server())
+            atexit.register(native.stop_server)
+
+
+def _reproducers():
+    folder = os.environ.get("STRATA_CACHE_DIR") or os.path.join(tempfile.gettempdir(), f"strata-{os.getuid()}")
+    return os.path.join(folder, "reproducers")
+
+
+def _check(mode, options):
+    if mode not in _MODES:
+        raise ValueError(f"backend 'strata' has no mode {mode!r}; known: {', '.join(map(str, _MODES[1:]))}")
+    for name in options or {}:
+        if name not in _OPTIONS:
+            raise ValueError(f"backend 'strata' has no option {name!r}; known: {', '.join(_OPTIONS)}")
+    return dict(options or {})
+
+
+def backend(gm, example_inputs, *, mode=None, options=None):
+    """Compiles what Dynamo captured. A function, so that torch.compile passes it `mode` and `options`."""
+    from torch._decomp import core_aten_decompositions
+    from torch._dynamo.backends.common import aot_autograd
+
+    options = _check(mode, options)
+    _prepare()
+
+    def compiler(kind):
+        def compile_graph(fx, _inputs):
+            return compile_fx(fx, kind, options)
+
+        return compile_graph
+
+    return aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=core_aten_decompositions(),
+    )(gm, example_inputs)
+
+
+def compile_fx(gm, kind, options):
+    """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
+    name = f"{kind}_{next(_numbers)}"
+    graph = None
+    try:
+        graph = serialize(gm, name)
+        compiled = _compile(graph, options)
+    except Unsupported as e:
+        return _eager(gm, str(e), graph, "this graph runs in PyTorch, op by op")
+    except native.StrataError as e:
+        return _eager(gm, e.args[0], graph, e.args[2])
+    except (RuntimeError, ValueError, AttributeError) as e:
+        return _eager(gm, f"{type(e).__name__}: {e}", graph, "please report this graph")
+    if kind == "forward":
+        _report_strides(graph)
+    return CompiledGraph(gm, graph, compiled)
+
+
+def _compile(graph, options):
+    target, ordinal = "cpu", 0
+    if graph.device.type == "cuda":
+        ordinal = graph.device.index or 0
+        major, minor = torch.cuda.get_device_capability(ordinal)
+        target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+    how = [("size" if a.size else a.order) for a in graph.arguments]
+    options = {"reproducer_dir": _reproducers(), "source_name": graph.name, **options}
+    compiled = native.compile(graph.text, target, ordinal, torch.get_num_threads(), how, options, find_server())
+    events.count("compiles")
+    for name, n in compiled.counts().items():
+        if name != "host_calls":
+            events.count(name, n)
+    return compiled
+
+
+def _eager(gm, reason, graph, next_step):
+    """PyTorch runs the graph."""
+    events.count("eager_graphs")
+    events.emit("fallbacks", f"a whole graph runs in PyTorch: {reason}", graph.location if graph else "", next_step)
+    return _boxed(gm)
+
+
+def _boxed(gm):
+    def run(args):
+        taken = list(args)
+        args.clear()
+        return gm(*taken)
+
+    run._boxed_call = True
+    return run
+
+
+def _report_strides(graph):
+    """Tells AOTAutograd how results lie in memory, so that the backward graph expects them so."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.fwd_output_strides is None:
+        return
+    for r in graph.results:
+        strides = r.strides if r.kind in ("output", "argument") else None
+        context.fwd_output_strides.append(None if strides is None else tuple(strides))
+
+
+class CompiledGraph:
+    """What AOTAutograd calls: a list of arguments in, which is emptied, a list of results out."""
+
+    _boxed_call = True
+
+    def __init__(self, gm, graph, compiled):
+        self.gm, self.graph, self.compiled = gm, graph, compiled
+        self.fallbacks = Fallbacks(graph.objects, graph.device)
+        self.cuda = graph.device if graph.device.type == "cuda" else None
+        self.needs_symbols = any(r.kind == "size" or r.expand for r in graph.results)
+        self.failed = False
+
+    def __call__(self, args):
+        taken = list(args)
+        args.clear()
+        if self.failed:
+            return self.gm(*taken)
+        if self.cuda is not None and torch.cuda.current_device() != self.cuda.index:
+            with torch.cuda.device(self.cuda):
+                return self._call(taken)
+        return self._call(taken)
+
+    def _call(self, args):
+        given = [a.constant if a.index is None else args[a.index] for a in self.graph.arguments]
+        if self.cuda is not None:
+            given = [g.to(self.cuda) if isinstance(g, torch.Tensor) and not g.is_cuda else g for g in given]
+        try:
+            outputs = self._run(given, args)
+        except native.StrataError as e:
+            self.failed = True
+            events.count("eager_graphs")
+            events.emit("fallbacks", f"a compiled graph failed and runs in PyTorch from now on: {e.args[0]}", self.graph.location, e.args[2])
+            return self.gm(*args)
+        events.count("calls")
+        symbols = self._symbols(args) if self.needs_symbols else None
+        return [self._result(r, outputs, args, symbols) for r in self.graph.results]
+
+    def _run(self, given, args):
+        try:
+            return self.compiled.run(given, self.fallbacks)
+        except native.StrataError as e:
+            if e.args[1] != "Input":
+                raise
+        # Perhaps only the strides are others than when it was compiled: copies with the expected ones serve.
+        symbols = self._symbols(args)
+        for i, (a, g) in enumerate(zip(self.graph.arguments, given)):
+            if a.strides is None:
+                continue
+            strides = [evaluate(s, symbols) for s in a.strides]
+            if list(g.stride()) != strides and all(strides):
+                given[i] = torch.empty_strided(g.shape, strides, dtype=g.dtype, device=g.device).copy_(g)
+        return self.compiled.run(given, self.fallbacks)
+
+    def _symbols(self, args):
+        return {
+            name: args[where[1]] if where[0] == "arg" else args[where[1]].shape[where[2]]
+            for name, where in self.graph.symbols.items()
+        }
+
+    def _result(self, r, outputs, args, symbols):
+        if r.kind == "constant":
+            return r.value
+        if r.kind == "argument":
+            return args[r.value]
+        if r.kind == "size":
+            return evaluate(r.value, symbols)
+        t = outputs[r.value]
+        if r.dtype is not None:
+            t = t.view(r.dtype)
+        if r.order is not None:
+            inverse = [0] * len(r.order)
+            for position, d in enumerate(r.order):
+                inverse[d] = position
+            t = t.permute(inverse)
+        if r.expand is not None:
+            t = t.expand([evaluate(n, symbols) for n in r.expand])
+        return t if r.device is None else t.to(r.device)

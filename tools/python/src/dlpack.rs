@@ -1,0 +1,282 @@
+//! PyTorch's tensors by the table of functions that it offers in `torch.Tensor.__dlpack_c_exchange_api__` (DLPack 1.2).
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+use strata_runtime::DType;
+use strata_runtime::device::{DevicePtr, TensorRef};
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+/// A kind of device (1: CPU, 2: CUDA) and its number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DlDevice {
+    pub kind: i32,
+    pub ordinal: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DlType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device: DlDevice,
+    ndim: i32,
+    dtype: DlType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+#[repr(C)]
+struct Managed {
+    version: Version,
+    manager: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
+
+#[repr(C)]
+struct Table {
+    version: Version,
+    previous: *mut Table,
+    allocate: Option<unsafe extern "C" fn(*mut DlTensor, *mut *mut Managed, *mut c_void, SetError) -> c_int>,
+    from_py: *const c_void,
+    to_py: Option<unsafe extern "C" fn(*mut Managed, *mut *mut ffi::PyObject) -> c_int>,
+    view: Option<unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> c_int>,
+    stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
+}
+
+/// The functions that are used here, all present.
+#[derive(Clone, Copy)]
+pub struct Exchange {
+    allocate: unsafe extern "C" fn(*mut DlTensor, *mut *mut Managed, *mut c_void, SetError) -> c_int,
+    to_py: unsafe extern "C" fn(*mut Managed, *mut *mut ffi::PyObject) -> c_int,
+    view: unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> c_int,
+    stream: unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int,
+}
+
+static EXCHANGE: OnceLock<Exchange> = OnceLock::new();
+
+/// Takes the table from the capsule `torch.Tensor.__dlpack_c_exchange_api__`.
+#[pyfunction]
+pub fn use_exchange_table(capsule: &Bound<'_, PyAny>) -> PyResult<()> {
+    const NAME: &CStr = c"dlpack_exchange_api";
+    // SAFETY: the name is checked by Python; the table lives as long as the process, as DLPack demands.
+    let exchange = unsafe {
+        let mut table = ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr()) as *const Table;
+        if table.is_null() {
+            return Err(PyErr::fetch(capsule.py()));
+        }
+        while (*table).version.major > 1 {
+            table = (*table).previous;
+            if table.is_null() {
+                return Err(PyRuntimeError::new_err("PyTorch's DLPack table has no version 1"));
+            }
+        }
+        let t = &*table;
+        match (t.allocate, t.to_py, t.view, t.stream) {
+            (Some(allocate), Some(to_py), Some(view), Some(stream)) => Exchange { allocate, to_py, view, stream },
+            _ => return Err(PyRuntimeError::new_err("PyTorch's DLPack table lacks functions")),
+        }
+    };
+    EXCHANGE.get_or_init(|| exchange);
+    Ok(())
+}
+
+/// The table, once the package has handed it over.
+pub fn exchange() -> PyResult<Exchange> {
+    EXCHANGE.get().copied().ok_or_else(|| PyRuntimeError::new_err("no DLPack table; import strata, not strata_native"))
+}
+
+/// A tensor that PyTorch owns, with copies of its sizes.
+pub struct Viewed {
+    pub ptr: DevicePtr,
+    pub dtype: DType,
+    pub shape: Vec<i64>,
+    pub strides: Vec<i64>,
+    pub device: DlDevice,
+}
+
+impl Viewed {
+    /// Without ownership.
+    pub fn as_ref(&self) -> TensorRef<'_> {
+        TensorRef { ptr: self.ptr, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
+    }
+}
+
+impl Exchange {
+    /// Address, element type, sizes and strides of a tensor.
+    pub fn view(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Viewed> {
+        let mut t = std::mem::MaybeUninit::<DlTensor>::zeroed();
+        // SAFETY: the callee checks the object's type and fills in the tensor; the slices are copied while it lives.
+        unsafe {
+            if (self.view)(tensor.as_ptr(), t.as_mut_ptr()) != 0 {
+                return Err(PyErr::fetch(tensor.py()));
+            }
+            let t = t.assume_init();
+            let rank = t.ndim as usize;
+            let list = |p: *const i64| if rank == 0 { vec![] } else { std::slice::from_raw_parts(p, rank).to_vec() };
+            let shape = list(t.shape);
+            let strides = if t.strides.is_null() {
+                strata_runtime::tensor::row_major_strides(&shape)
+            } else {
+                list(t.strides)
+            };
+            let ptr = DevicePtr(t.data as u64 + t.byte_offset);
+            Ok(Viewed { ptr, dtype: dtype_of(t.dtype)?, shape, strides, device: t.device })
+        }
+    }
+
+    /// PyTorch's current stream.
+    pub fn stream(&self, py: Python<'_>, device: DlDevice) -> PyResult<u64> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the out pointer is valid.
+        if unsafe { (self.stream)(device.kind, device.ordinal, &mut stream) } != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        Ok(stream as u64)
+    }
+
+    /// A new contiguous tensor from PyTorch's allocator.
+    pub fn allocate<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: DType,
+        shape: &[i64],
+        device: DlDevice,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut shape = shape.to_vec();
+        let mut prototype = DlTensor {
+            data: std::ptr::null_mut(),
+            device,
+            ndim: shape.len() as i32,
+            dtype: type_of(dtype),
+            shape: shape.as_mut_ptr(),
+            strides: std::ptr::null_mut(),
+            byte_offset: 0,
+        };
+        let mut managed = std::ptr::null_mut();
+        let mut message = String::new();
+        let context = (&raw mut message).cast();
+        // SAFETY: the prototype outlives the call; a tensor that comes back is handed on at once.
+        unsafe {
+            if (self.allocate)(&mut prototype, &mut managed, context, note) != 0 {
+                let message = if message.is_empty() { "PyTorch gave no memory".to_owned() } else { message };
+                return Err(PyRuntimeError::new_err(message));
+            }
+            self.wrap_managed(py, managed)
+        }
+    }
+
+    /// A tensor over memory that somebody else keeps.
+    ///
+    /// # Safety
+    /// The memory outlives every use of the tensor.
+    pub unsafe fn borrow<'py>(
+        &self,
+        py: Python<'py>,
+        t: &TensorRef<'_>,
+        device: DlDevice,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut sizes = Box::new(t.shape.iter().chain(t.strides).copied().collect::<Vec<i64>>());
+        let shape = sizes.as_mut_ptr();
+        let managed = Box::new(Managed {
+            version: Version { major: 1, minor: 0 },
+            manager: Box::into_raw(sizes).cast(),
+            deleter: Some(release),
+            flags: 0,
+            tensor: DlTensor {
+                data: t.ptr.as_host(),
+                device,
+                ndim: t.shape.len() as i32,
+                dtype: type_of(t.dtype),
+                shape,
+                // SAFETY: the list holds both, one after the other.
+                strides: unsafe { shape.add(t.shape.len()) },
+                byte_offset: 0,
+            },
+        });
+        // SAFETY: a well-formed managed tensor, which the callee takes over.
+        unsafe { self.wrap_managed(py, Box::into_raw(managed)) }
+    }
+
+    unsafe fn wrap_managed<'py>(&self, py: Python<'py>, managed: *mut Managed) -> PyResult<Bound<'py, PyAny>> {
+        let mut object = std::ptr::null_mut();
+        // SAFETY: the callee takes the tensor over, also where it fails; a new reference comes back.
+        unsafe {
+            if (self.to_py)(managed, &mut object) != 0 {
+                return Err(PyErr::fetch(py));
+            }
+            Bound::from_owned_ptr_or_err(py, object)
+        }
+    }
+}
+
+unsafe extern "C" fn release(managed: *mut Managed) {
+    // SAFETY: both were boxes, see `borrow`; called once.
+    unsafe {
+        let managed = Box::from_raw(managed);
+        drop(Box::from_raw(managed.manager.cast::<Vec<i64>>()));
+    }
+}
+
+unsafe extern "C" fn note(context: *mut c_void, kind: *const c_char, message: *const c_char) {
+    // SAFETY: the context is the string in `allocate`; both texts end in a zero.
+    unsafe {
+        let [kind, message] = [kind, message].map(|p| if p.is_null() { "".into() } else { CStr::from_ptr(p).to_string_lossy() });
+        *context.cast::<String>() = format!("{kind}: {message}");
+    }
+}
+
+const INT: u8 = 0;
+const UINT: u8 = 1;
+const FLOAT: u8 = 2;
+const BFLOAT: u8 = 4;
+const COMPLEX: u8 = 5;
+const BOOL: u8 = 6;
+
+/// The element type; for one that Strata lacks, one of the same width that holds its bits, as the importer has it.
+fn dtype_of(t: DlType) -> PyResult<DType> {
+    Ok(match (t.code, t.bits) {
+        (FLOAT, 64) => DType::F64,
+        (FLOAT, 32) => DType::F32,
+        (FLOAT, 16) => DType::F16,
+        (BFLOAT, 16) => DType::BF16,
+        (INT | UINT, 64) | (COMPLEX, 64) => DType::I64,
+        (INT | UINT, 32) | (COMPLEX, 32) => DType::I32,
+        (INT | UINT, 16) => DType::F16,
+        (BOOL, 8) => DType::I1,
+        (INT | UINT, 8) | (7..=14, 8) => DType::I8,
+        (code, bits) => {
+            return Err(PyRuntimeError::new_err(format!("a tensor with DLPack type {code} of {bits} bits has no storage here")));
+        }
+    })
+}
+
+fn type_of(d: DType) -> DlType {
+    let code = match d {
+        DType::F64 | DType::F32 | DType::F16 => FLOAT,
+        DType::BF16 => BFLOAT,
+        DType::I64 | DType::I32 | DType::I8 => INT,
+        DType::I1 => BOOL,
+    };
+    DlType { code, bits: 8 * d.size() as u8, lanes: 1 }
+}
