@@ -178,6 +178,10 @@ fn cubin_image(b: &Bench) -> Result<String> {
     check_affine(b, &*module, 1, 1000, 7, -5)?;
     let listed: Vec<String> =
         cubin.resources.iter().map(|r| format!("{} {} registers", r.kernel, r.registers)).collect();
+    // Some drivers give no log: then there is nothing to read, and reports say so.
+    if listed.is_empty() {
+        return Ok(format!("{} bytes; the driver says nothing of registers", cubin.bytes.len()));
+    }
     if cubin.resources.len() != 2 || cubin.resources.iter().any(|r| r.registers == 0) {
         return Err(wrong(format!("the assembler's log was not understood: {listed:?}")));
     }
