@@ -1,6 +1,7 @@
 //! `llvm.func`s → LLVM IR → position-independent x86-64 object.
 
 use super::legal;
+use super::processor::Processor;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops, symbol_name};
 use crate::kernel::metadata::KernelMeta;
@@ -23,6 +24,8 @@ pub struct CompiledObject {
     pub object: Vec<u8>,
     /// Its kernels, in the module's order.
     pub kernels: Vec<KernelMeta>,
+    /// What it needs of the processor, for the image in the artifact.
+    pub target: String,
 }
 
 /// What an object may call; the loader resolves these.
@@ -60,22 +63,22 @@ pub fn compile_object<'c>(
     upstream::run(context, whole, "builtin.module", LOWER)?;
     legal::check(whole)?;
     let fail = |m: String| Failure::new(location, m);
-    let machine = machine(target).map_err(fail)?;
-    let object = emit(whole, &machine).map_err(fail)?;
+    let processor = Processor::of(target).map_err(fail)?;
+    let machine = machine(&processor).map_err(fail)?;
+    let object = emit(whole, &machine, &processor).map_err(fail)?;
     let foreign = undefined(&object).map_err(fail)?;
     if !foreign.is_empty() {
         return Err(fail(format!("the object would call {}", foreign.join(", ")))
             .next("an op of the kernel has no code of its own for this processor; choose --target=cpu:x86-64-v3 or compute in f32"));
     }
-    Ok(CompiledObject { object, kernels })
+    Ok(CompiledObject { object, kernels, target: processor.image_target() })
 }
 
 /// Upstream conversions to the LLVM dialect.
 pub const LOWER: &str = "canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,\
                          convert-ub-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,canonicalize,cse";
 
-fn machine(target: &Target) -> Result<TargetMachine, String> {
-    let Target::Cpu { cpu, features } = target else { return Err(format!("{target} is not a CPU")) };
+fn machine(processor: &Processor) -> Result<TargetMachine, String> {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| inkwell::targets::Target::initialize_x86(&InitializationConfig::default()));
     let triple = TargetTriple::create("x86_64-unknown-linux-gnu");
@@ -83,16 +86,20 @@ fn machine(target: &Target) -> Result<TargetMachine, String> {
         .map_err(|e| e.to_string())?
         .create_target_machine(
             &triple,
-            cpu,
-            features,
+            &processor.level,
+            &processor.features,
             OptimizationLevel::Aggressive,
             RelocMode::PIC,
             CodeModel::Small,
         )
-        .ok_or_else(|| format!("LLVM has no target machine for {target}"))
+        .ok_or_else(|| format!("LLVM has no target machine for {}", processor.level))
 }
 
-fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<Vec<u8>, String> {
+fn emit(
+    module: OperationRef<'_, '_>,
+    machine: &TargetMachine,
+    processor: &Processor,
+) -> Result<Vec<u8>, String> {
     let context = inkwell::context::Context::create();
     // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
     let llvm = unsafe {
@@ -105,7 +112,7 @@ fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<Vec<u8>
     llvm.set_triple(&machine.get_triple());
     llvm.set_data_layout(&machine.get_target_data().get_data_layout());
     crate::kernel::llvm::mark_in_bounds(&llvm);
-    crate::kernel::llvm::set_processor(&llvm, machine);
+    crate::kernel::llvm::set_processor(&llvm, processor);
     llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
     let options = PassBuilderOptions::create();
     options.set_loop_vectorization(true);

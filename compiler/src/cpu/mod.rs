@@ -5,6 +5,7 @@ pub mod expand_math;
 mod legal;
 pub mod loop_to_cpu;
 mod narrow;
+pub mod processor;
 
 use crate::driver::pass::{Failure, PassCx};
 use crate::target::Target;
@@ -20,7 +21,8 @@ pub fn compile<'c>(
     module: &Module<'c>,
     target: &Target,
 ) -> Result<codegen::CompiledObject, Failure> {
-    let cx = PassCx { context, target: target.clone(), options: BTreeMap::new(), stats: RefCell::default() };
+    let options = BTreeMap::from([("emulate".to_owned(), "none".to_owned())]);
+    let cx = PassCx { context, target: target.clone(), options, stats: RefCell::default() };
     (loop_to_cpu::PASS.run)(&cx, module)?;
     (expand_math::PASS.run)(&cx, module)?;
     codegen::compile_object(context, module, target)

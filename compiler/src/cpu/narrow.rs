@@ -12,7 +12,7 @@ fn integers<'c>(e: &Emit<'c>, op: &str, a: Val<'c>, ty: Type<'c>) -> Val<'c> {
 pub fn extend<'c>(e: &Emit<'c>, v: Val<'c>, f16c: bool) -> Option<Val<'c>> {
     let from = element_type(v.r#type());
     let half = from == e.b.ty("f16");
-    if from != e.b.ty("bf16") && !(half && !f16c) {
+    if from != e.b.ty("bf16") && (!half || f16c) {
         return None;
     }
     let single = e.typed(with_element(e.ty, e.b.ty("f32")));

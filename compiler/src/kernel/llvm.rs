@@ -1,8 +1,8 @@
 //! What is easier said in LLVM IR than through MLIR's C interface.
 
+use crate::cpu::processor::Processor;
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::Module;
-use inkwell::targets::TargetMachine;
 use inkwell::values::{AsValueRef, InstructionOpcode};
 
 /// Marks every address computation as in bounds: kernels compute no other addresses.
@@ -19,19 +19,20 @@ pub fn mark_in_bounds(module: &Module<'_>) {
     }
 }
 
-/// Says to every function for which processor it is compiled; LLVM's optimiser asks the
-/// function, not the target machine, how wide vectors may be.
-pub fn set_processor(module: &Module<'_>, machine: &TargetMachine) {
+/// Says to every function for which processor it is compiled; LLVM's optimiser asks the function, not the target machine, how wide
+/// vectors may be.
+pub fn set_processor(module: &Module<'_>, processor: &Processor) {
     let context = module.get_context();
-    let cpu = machine.get_cpu().to_string();
-    let features = machine.get_feature_string().to_string_lossy().into_owned();
+    let mut all = vec![("target-cpu", processor.level.as_str()), ("target-features", &processor.features)];
+    if !processor.tune.is_empty() {
+        all.push(("tune-cpu", &processor.tune));
+    }
+    if processor.wide() {
+        all.push(("prefer-vector-width", "512"));
+    }
     for function in module.get_functions() {
-        for (key, value) in
-            [("target-cpu", cpu.as_str()), ("target-features", &features), ("prefer-vector-width", "512")]
-        {
-            if key != "prefer-vector-width" || features.contains("avx512") || cpu == "x86-64-v4" {
-                function.add_attribute(AttributeLoc::Function, context.create_string_attribute(key, value));
-            }
+        for (key, value) in &all {
+            function.add_attribute(AttributeLoc::Function, context.create_string_attribute(key, value));
         }
     }
 }

@@ -16,6 +16,20 @@ pub enum Hardware {
         /// Only where they are accurate to about 2 ulp over the whole range.
         strict: bool,
     },
+    /// A processor that computes what a GPU kernel in default numerics does, but for the last bits of its approximate instructions.
+    NvptxOnCpu,
+}
+
+impl Hardware {
+    /// Whether formulas are those of a GPU.
+    pub fn is_gpu(self) -> bool {
+        matches!(self, Self::Nvptx { .. } | Self::NvptxOnCpu)
+    }
+
+    /// Whether the approximations of a GPU's default numerics are used.
+    pub fn is_fast(self) -> bool {
+        matches!(self, Self::Nvptx { strict: false } | Self::NvptxOnCpu)
+    }
 }
 
 /// Emits arithmetic on one float type.
@@ -95,7 +109,7 @@ impl<'c> Emit<'c> {
 
     /// `a / b`: rounded, or within 2 ulp on a GPU.
     pub fn div(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
-        if matches!(self.hw, Hardware::Nvptx { .. }) && !self.double() {
+        if self.hw.is_gpu() && !self.double() {
             return self.intrinsic("llvm.nvvm.div.full", &[a, b]);
         }
         self.bin("arith.divf", a, b)
@@ -204,6 +218,11 @@ impl<'c> Emit<'c> {
 
     /// An intrinsic: those of one target on each element, LLVM's own on whole vectors.
     pub fn intrinsic(&self, intrinsic: &str, operands: &[Val<'c>]) -> Val<'c> {
+        if self.hw == Hardware::NvptxOnCpu
+            && let Some(v) = self.stand_in(intrinsic, operands)
+        {
+            return v;
+        }
         let ty = operands[0].r#type();
         let call = |operands: &[Val<'c>], result: Type<'c>| {
             let attributes = [
@@ -234,6 +253,17 @@ impl<'c> Emit<'c> {
             })
             .collect();
         self.b.value("vector.from_elements", &elements, &[], ty)
+    }
+
+    /// What a processor computes for an approximate instruction of a GPU.
+    fn stand_in(&self, intrinsic: &str, operands: &[Val<'c>]) -> Option<Val<'c>> {
+        let exact = Self { hw: Hardware::Cpu { fma: true }, ..*self };
+        Some(match intrinsic {
+            "llvm.nvvm.ex2.approx.ftz.f" => super::exponential::exp2(&exact, operands[0]),
+            "llvm.nvvm.rsqrt.approx.f" => exact.div(exact.c(1.0), exact.intrinsic("llvm.sqrt", operands)),
+            "llvm.nvvm.div.full" => exact.div(operands[0], operands[1]),
+            _ => return None,
+        })
     }
 
     /// The vector (or scalar) type with elements `element` and as many elements as this one.

@@ -1,7 +1,7 @@
 //! exp, exp2, expm1, log, log1p, tanh, erf, powf.
 
 use super::tables::*;
-use super::{Cmp, Emit, Hardware};
+use super::{Cmp, Emit};
 use crate::kernel::builder::{Val, element_type};
 use melior::ir::ValueLike;
 use std::f64::consts::{LN_2, LOG2_E};
@@ -30,7 +30,7 @@ fn scale<'c>(e: &Emit<'c>, y: Val<'c>, n: Val<'c>) -> Val<'c> {
 
 /// Whether the GPU's approximations may be used.
 fn fast(e: &Emit<'_>) -> bool {
-    !e.double() && e.hw == Hardware::Nvptx { strict: false }
+    !e.double() && e.hw.is_fast()
 }
 
 /// `e^x`.

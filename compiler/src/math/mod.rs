@@ -52,7 +52,7 @@ pub fn expand<'c>(e: &Emit<'c>, op: &str, operands: &[Val<'c>]) -> Result<Val<'c
         }
         _ => {}
     }
-    let gpu = matches!(e.hw, Hardware::Nvptx { .. });
+    let gpu = e.hw.is_gpu();
     let rounds = gpu || e.hw == (Hardware::Cpu { fma: true });
     Ok(match op {
         "math.absf" => e.abs(x),

@@ -189,3 +189,117 @@ fn barriers_stand_where_threads_share() {
     assert_eq!(inside.matches("gpu.barrier").count(), 2, "before the write and before the read:\n{text}");
     assert_eq!(text.matches("gpu.barrier").count(), 2);
 }
+
+/// A row a warp: the reduction stays inside the warp, without shared memory and barriers; symbolic rows need 64-bit addresses.
+#[test]
+fn warp_reductions_need_no_barrier() {
+    let source = r#"
+      func.func @f(%x: memref<?x256xf32> {loop.dims = #graph.dims<s0, 256>}, %y: memref<?xf32> {loop.dims = #graph.dims<s0>, loop.out}, %n: index)
+          attributes {loop.kernel, loop.target = "gpu", loop.block = 128 : i64, loop.grid = #graph.dims<s0 ceildiv 4>} {
+        %c0 = arith.constant 0 : index
+        %blocks = affine.apply affine_map<()[s0] -> (s0 ceildiv 4)>()[%n]
+        scf.forall (%b) in (%blocks) {
+          scf.forall (%w) in (4) {
+            %row = affine.apply affine_map<(d0, d1) -> (d0 * 4 + d1)>(%b, %w)
+            %in = arith.cmpi slt, %row, %n : index
+            %s = memref.alloca() : memref<32xf32, #gpu.address_space<private>>
+            scf.forall (%l) in (32) {
+              %zero = arith.constant 0.0 : f32
+              %sum = scf.if %in -> (f32) {
+                %col = affine.apply affine_map<(d0) -> (d0 * 8)>(%l)
+                %v = vector.load %x[%row, %col] {alignment = 16 : i64} : memref<?x256xf32>, vector<8xf32>
+                %r = vector.reduction <add>, %v fastmath<reassoc> : vector<8xf32> into f32
+                scf.yield %r : f32
+              } else {
+                scf.yield %zero : f32
+              }
+              memref.store %sum, %s[%l] : memref<32xf32, #gpu.address_space<private>>
+            } {mapping = [#gpu.lane<linear_dim_0>]}
+            loop.all_reduce add %s : memref<32xf32, #gpu.address_space<private>>
+            scf.forall (%l) in (32) {
+              %first = arith.cmpi eq, %l, %c0 : index
+              %store = arith.andi %first, %in : i1
+              scf.if %store {
+                %sum = memref.load %s[%l] : memref<32xf32, #gpu.address_space<private>>
+                memref.store %sum, %y[%row] : memref<?xf32>
+              }
+            } {mapping = [#gpu.lane<linear_dim_0>]}
+          } {mapping = [#gpu.warp<linear_dim_0>]}
+        } {mapping = [#gpu.block<x>]}
+        return
+      }"#;
+    check("warp_rows", source, 2, 0);
+    let kernel = &compile(source, "sm_90a").expect("it compiles")[0];
+    assert_eq!(kernel.ptx.matches("shfl.sync.bfly").count(), 5);
+    assert!(!kernel.ptx.contains("bar.sync") && !kernel.ptx.contains(".shared"));
+    assert_eq!((kernel.meta.grid[0].to_string(), kernel.meta.block), ("(s0 + 3) floordiv 4".to_owned(), 128));
+}
+
+/// Every kind of reduction on every type that threads may exchange.
+#[test]
+fn reductions_exist_for_every_type() {
+    for (ty, kinds) in [
+        ("f32", &["add", "mul", "max", "min"][..]),
+        ("f64", &["add", "mul", "max", "min"]),
+        ("bf16", &["max"]),
+        ("f16", &["add", "max"]),
+        ("i64", &["add", "mul", "max", "min", "and", "or"]),
+        ("i32", &["add", "mul", "max", "min", "and", "or"]),
+        ("i8", &["add", "max", "and"]),
+        ("i1", &["and", "or"]),
+    ] {
+        for kind in kinds {
+            accepted(&format!(
+                "func.func @f(%x: memref<256x2x{ty}>, %y: memref<256x2x{ty}> {{loop.out}})
+                    attributes {{loop.kernel, loop.target = \"gpu\", loop.block = 256 : i64, loop.grid = #graph.dims<1>}} {{
+                  %c0 = arith.constant 0 : index
+                  %c1 = arith.constant 1 : index
+                  %c2 = arith.constant 2 : index
+                  scf.forall (%b) in (1) {{
+                    %p = memref.alloca() : memref<256x2x{ty}, #gpu.address_space<private>>
+                    scf.forall (%t) in (256) {{
+                      scf.for %k = %c0 to %c2 step %c1 {{
+                        %a = memref.load %x[%t, %k] : memref<256x2x{ty}>
+                        memref.store %a, %p[%t, %k] : memref<256x2x{ty}, #gpu.address_space<private>>
+                      }}
+                    }} {{mapping = [#gpu.thread<linear_dim_0>]}}
+                    loop.all_reduce {kind} %p : memref<256x2x{ty}, #gpu.address_space<private>>
+                    scf.forall (%t) in (256) {{
+                      scf.for %k = %c0 to %c2 step %c1 {{
+                        %a = memref.load %p[%t, %k] : memref<256x2x{ty}, #gpu.address_space<private>>
+                        memref.store %a, %y[%t, %k] : memref<256x2x{ty}>
+                      }}
+                    }} {{mapping = [#gpu.thread<linear_dim_0>]}}
+                  }} {{mapping = [#gpu.block<x>]}}
+                  return
+                }}"
+            ));
+        }
+    }
+}
+
+/// More shared memory than a kernel may have statically is asked for at the launch.
+#[test]
+fn much_shared_memory_is_dynamic() {
+    let source = r#"
+      func.func @f(%x: memref<256xf32>, %y: memref<256xf32> {loop.out}) attributes {loop.kernel, loop.target = "gpu", loop.block = 256 : i64, loop.grid = #graph.dims<1>} {
+        scf.forall (%b) in (1) {
+          %s = memref.alloca() : memref<64x256xf32, #gpu.address_space<workgroup>>
+          scf.forall (%t) in (256) {
+            %a = memref.load %x[%t] : memref<256xf32>
+            memref.store %a, %s[%t, %t] : memref<64x256xf32, #gpu.address_space<workgroup>>
+          } {mapping = [#gpu.thread<linear_dim_0>]}
+          scf.forall (%t) in (256) {
+            %o = affine.apply affine_map<(d0) -> (d0 floordiv 4)>(%t)
+            %a = memref.load %s[%o, %t] : memref<64x256xf32, #gpu.address_space<workgroup>>
+            memref.store %a, %y[%t] : memref<256xf32>
+          } {mapping = [#gpu.thread<linear_dim_0>]}
+        } {mapping = [#gpu.block<x>]}
+        return
+      }"#;
+    let source = source.replace("%s[%t, %t]", "%s[%b, %t]");
+    let kernel = &compile(&source, "sm_90a").expect("it compiles")[0];
+    assert_eq!(kernel.meta.shared_bytes, 65536);
+    assert!(kernel.ptx.contains(".extern .shared"), "{}", kernel.ptx);
+    accepted(&source);
+}

@@ -219,7 +219,7 @@ proptest! {
 }
 
 fn to_ptx<'c>(context: &'c Context, module: &Module<'c>) -> Result<String, Failure> {
-    use crate::gpu_kernels::run_pass;
+    use crate::support::run_pass;
     run_pass(context, module, &strata_compiler::gpu::loop_to_gpu::PASS, TARGETS[1])?;
     run_pass(context, module, &strata_compiler::gpu::math_to_nvvm::PASS, TARGETS[1])?;
     let kernels = strata_compiler::gpu::codegen::compile_kernels(context, module, "sm_90a")?;

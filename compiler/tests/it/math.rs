@@ -128,6 +128,43 @@ fn single_precision_functions_keep_their_bounds() {
     assert!(failures.is_empty(), "{failures:#?}");
 }
 
+/// The formulas of GPU kernels in default numerics, with exact stand-ins for the approximate instructions.
+#[test]
+fn gpu_formulas_keep_their_bounds() {
+    let x = samples32();
+    // Function, range of arguments (the error of exp and of what is made of it grows with the exponent), ulp.
+    let table: &[(&str, f32, f32, f64)] = &[
+        ("math.exp", -10.0, 10.0, 8.0),
+        ("math.exp", -87.0, 88.0, 64.0),
+        ("math.exp2", -126.0, 127.9, 1.0),
+        ("math.tanh", f32::MIN, f32::MAX, 2.5),
+        ("math.erf", f32::MIN, f32::MAX, 1.5),
+        ("math.log", f32::MIN, f32::MAX, 1.0),
+        ("math.log1p", f32::MIN, f32::MAX, 3.0),
+        ("math.expm1", f32::MIN, f32::MAX, 2.0),
+        ("math.rsqrt", f32::MIN, f32::MAX, 1.5),
+        ("math.sin", f32::MIN, f32::MAX, 1.5),
+        ("math.cos", f32::MIN, f32::MAX, 1.5),
+    ];
+    let mut failures = Vec::new();
+    for &(name, low, high, bound) in table {
+        let x: Vec<f32> = x.iter().map(|v| if v.is_nan() { *v } else { v.clamp(low, high) }).collect();
+        let reference = UNARY.iter().find(|r| r.0 == name).expect("in the table").1;
+        let y = call(&Kernel::with(&kernel("f32", name, 1), "cpu:x86-64-v3", "nvptx"), &x, &x);
+        let worst = x
+            .iter()
+            .zip(&y)
+            .map(|(&x, &y)| (ulp32(y, reference(f64::from(x))), x, y))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("samples");
+        println!("gpu {name} [{low:e}, {high:e}]: {:.3} ulp at {:e} ({:e})", worst.0, worst.1, worst.2);
+        if worst.0 > bound {
+            failures.push(format!("{name}: {worst:?}, exact {:e}", reference(f64::from(worst.1))));
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
 #[test]
 fn zeros_keep_their_sign() {
     let x = [0.0f32, -0.0, 0.3, -0.3, -0.7, 0.7, 1e-40, -1e-40];

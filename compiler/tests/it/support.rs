@@ -52,10 +52,15 @@ pub fn run_pass_with<'c>(
 
 /// Compiles loop-level text for a CPU target.
 pub fn compile_cpu(source: &str, target: &str) -> Result<CompiledObject, Failure> {
+    compile_cpu_with(source, target, "none")
+}
+
+/// The same with the formulas of another target.
+pub fn compile_cpu_with(source: &str, target: &str, emulate: &str) -> Result<CompiledObject, Failure> {
     let context = strata_dialects::register::context();
     let module = Module::parse(&context, source).expect("the kernel parses");
     run_pass(&context, &module, &loop_to_cpu::PASS, target)?;
-    run_pass(&context, &module, &expand_math::PASS, target)?;
+    run_pass_with(&context, &module, &expand_math::PASS, target, &[("emulate", emulate)])?;
     compile_object(&context, &module, &target.parse().expect("a target"))
 }
 
@@ -68,7 +73,12 @@ pub struct Kernel {
 impl Kernel {
     /// Compiles and loads the first kernel of `source`.
     pub fn new(source: &str, target: &str) -> Self {
-        let compiled = compile_cpu(source, target).unwrap_or_else(|e| panic!("{e}\n{source}"));
+        Self::with(source, target, "none")
+    }
+
+    /// The same with the formulas of another target.
+    pub fn with(source: &str, target: &str, emulate: &str) -> Self {
+        let compiled = compile_cpu_with(source, target, emulate).unwrap_or_else(|e| panic!("{e}\n{source}"));
         let name = compiled.kernels[0].name.clone();
         Self { object: LoadedObject::load(&compiled.object).expect("the object loads"), name }
     }

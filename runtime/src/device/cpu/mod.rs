@@ -3,7 +3,7 @@
 mod convolution;
 mod copy;
 pub mod elf;
-mod features;
+pub mod features;
 mod memory;
 mod product;
 
