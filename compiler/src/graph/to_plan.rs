@@ -114,6 +114,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
 
     fn bind_symbols(&mut self) -> Result<(), Failure> {
         let bad = |m: String| Failure::new(self.function.location(), m);
+        let used = self.used_symbols()?;
         for (i, s) in symbols::read(&self.function).map_err(bad)?.into_iter().enumerate() {
             let wanted = Expr::sym(i as u32);
             let find = |list: fn(&Buffer) -> Option<&Vec<Expr>>| {
@@ -127,6 +128,8 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                 None => match (find(|b| Some(&b.shape)), find(|b| b.strides.as_ref())) {
                     (Some((input, dim)), _) => Binding::InputDim { input, dim },
                     (None, Some((input, dim))) => Binding::InputStride { input, dim },
+                    // Nothing depends on it: any value of its range will do.
+                    (None, None) if !used.contains(&(i as u32)) => Binding::Defined(Expr::from(s.info.min)),
                     (None, None) => {
                         return Err(bad(format!(
                             "symbol s{i} ('{}') is not the size of any input's dimension",
@@ -139,6 +142,23 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             self.plan.symbols.push(PlanSymbol { info: s.info, binding });
         }
         Ok(())
+    }
+
+    /// The symbols that occur in the types and expressions of the entry function.
+    fn used_symbols(&self) -> Result<BTreeSet<u32>, Failure> {
+        let mut used = BTreeSet::new();
+        let buffers = self.plan.buffers.iter().flat_map(|b| b.shape.iter().chain(b.strides.iter().flatten()));
+        used.extend(buffers.flat_map(Expr::symbols).map(|s| s.0));
+        for op in ir::ops(ir::body(&self.function).expect("checked")) {
+            if !ir::name(&op).starts_with("graph.") {
+                continue;
+            }
+            let view = OpView::new(&op).map_err(|m| Failure::new(op.location(), m))?;
+            let types = view.operands.iter().chain(&view.results).flat_map(|t| &t.shape);
+            let attrs = view.attrs.iter().filter_map(|(_, a)| if let Attr::Dims(d) = a { Some(d) } else { None });
+            used.extend(types.chain(attrs.flatten()).flat_map(Expr::symbols).map(|s| s.0));
+        }
+        Ok(used)
     }
 
     fn buffer(&mut self, ty: &TensorType, place: Place) -> BufferId {

@@ -1,6 +1,7 @@
 //! Integration tests of the compiler: one binary, because linking against MLIR takes long.
 
 mod cpu_kernels;
+mod end_to_end;
 mod gpu_kernels;
 mod interp_cases;
 mod interp_graph;

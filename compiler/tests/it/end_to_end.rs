@@ -1,0 +1,91 @@
+//! Every op on every element type, compiled for the CPU and run by the runtime, against the graph interpreter.
+
+use crate::interp_cases::{Case, Gen, case, module_of, special};
+use melior::Context;
+use melior::ir::operation::OperationLike;
+use proptest::prelude::*;
+use std::sync::{Arc, LazyLock};
+use strata_compiler::compile::{Options, compile};
+use strata_compiler::interp::{compare, run_function, signature};
+use strata_compiler::target::Target;
+use strata_dialects::reference::{RefTensor, Rounding};
+use strata_dialects::{Lowering, ops};
+use strata_runtime::DType;
+use strata_runtime::device::cpu::CpuDevice;
+use strata_runtime::exec::Executable;
+use strata_runtime::tensor::HostTensor;
+
+static DEVICE: LazyLock<Arc<CpuDevice>> = LazyLock::new(|| Arc::new(CpuDevice::new(2).expect("two threads")));
+
+fn to_host(t: &RefTensor) -> HostTensor {
+    HostTensor::from_bytes(t.dtype, &t.shape, &t.to_bytes()).expect("the sizes fit")
+}
+
+fn to_reference(t: &HostTensor) -> RefTensor {
+    RefTensor::from_bytes(t.dtype(), t.shape(), t.bytes(), false).expect("the sizes fit")
+}
+
+/// Compiles and runs a case; false where the random sizes make no program that can be called.
+fn check(context: &Context, c: &Case, seed: u64, options: &Options) -> bool {
+    let Ok(mut module) = module_of(context, c) else { return false };
+    let s = signature(&module, "f").expect("a function");
+    let symbols = s.random_symbols(seed).expect("symbols");
+    if !s.inputs.iter().flat_map(|t| &t.shape).all(|e| e.eval(&symbols).is_some_and(|n| n >= 0)) {
+        return false;
+    }
+    let mut inputs = s.random_tensors(&symbols, seed).expect("tensors");
+    let by_element = ops::lookup(c.op).is_some_and(|o| o.is_pointwise()) || c.op == "graph.arg_reduce";
+    if seed % 2 == 1 && by_element {
+        inputs = s.inputs.iter().zip(0..).map(|(t, i)| special(t, &symbols, seed + i)).collect();
+    }
+    let run = |r| run_function(&module, "f", &inputs, r, 10_000_000).unwrap_or_else(|e| panic!("{e}"));
+    let reference = [Rounding::Exact, Rounding::Float64].map(run);
+    let before = module.as_operation().to_string();
+    let compiled = match compile(context, &mut module, options) {
+        Ok(c) => c,
+        // A symbol that no argument shows as a plain size has no value in a call.
+        Err(e) if e.diagnostics.iter().any(|d| d.to_string().contains("is not the size of any input")) => return false,
+        Err(e) => panic!("{:?}\n{before}", e.diagnostics),
+    };
+    let text = compiled.artifact.plan.to_string();
+    let executable = Executable::new(compiled.artifact, DEVICE.clone()).unwrap_or_else(|e| panic!("{e}\n{before}"));
+    let host: Vec<HostTensor> = inputs.iter().map(to_host).collect();
+    let results = executable.run_host(&host).unwrap_or_else(|e| panic!("{e}\n{before}\n{text}"));
+    let results: Vec<RefTensor> = results.iter().map(to_reference).collect();
+    if let Err(e) = compare(&results, &reference[0], &reference[1]) {
+        let inputs: String = inputs.iter().map(|t| format!("\n  {t}")).collect();
+        panic!("{e}\n{before}\n{text}\n{}\ninputs:{inputs}", module.as_operation());
+    }
+    true
+}
+
+fn check_all(seed: u64, options: &Options) {
+    let context = strata_dialects::context();
+    for spec in ops::all().filter(|s| !matches!(s.lowering, Lowering::Plan) && s.name != "graph.constant") {
+        let mut tried = 0;
+        for (i, dtype) in DType::ALL.into_iter().enumerate() {
+            let mut g = Gen::new(seed ^ (i as u64) << 32);
+            let done = (0..10).find_map(|k| {
+                let c = case(spec.name, dtype, &mut g)?;
+                check(&context, &c, seed.wrapping_add(k), options).then_some(())
+            });
+            tried += usize::from(done.is_some());
+        }
+        assert!(tried > 0 || case(spec.name, DType::F32, &mut Gen::new(seed)).is_none(), "{} has no case", spec.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_op_compiled_for_this_processor(seed: u64) {
+        check_all(seed, &Options::new(Target::native()));
+    }
+
+    #[test]
+    fn every_op_by_own_kernels_strictly_on_the_oldest_processor(seed: u64) {
+        let target = Target::Cpu { cpu: "x86-64-v2".into(), features: String::new() };
+        check_all(seed, &Options { libraries: false, strict: true, ..Options::new(target) });
+    }
+}
