@@ -11,15 +11,15 @@ use strata_dialects::reference::{RefTensor, Rounding};
 use strata_dialects::types::dtype_of;
 use strata_runtime::DType;
 
-/// The element type of a scalar, a vector, a tensor or a memref; `index` counts as `i64`.
+/// The element type of a scalar, a vector, a tensor or a memref (of scalars or vectors); `index` counts as `i64`.
 pub(super) fn element_of(ty: Type<'_>) -> Result<DType, String> {
     // SAFETY: queries on a valid type.
     let scalar = unsafe {
-        if mlir_sys::mlirTypeIsAShaped(ty.to_raw()) {
-            Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(ty.to_raw()))
-        } else {
-            ty
+        let mut raw = ty.to_raw();
+        while mlir_sys::mlirTypeIsAShaped(raw) {
+            raw = mlir_sys::mlirShapedTypeGetElementType(raw);
         }
+        Type::from_raw(raw)
     };
     if scalar.is_index() { Ok(DType::I64) } else { dtype_of(scalar) }
 }

@@ -261,6 +261,13 @@ pub(super) fn integers(op: &OperationRef<'_, '_>, key: &str) -> Step<Vec<i64>> {
     (0..a.len()).map(|i| a.element(i).map_err(|e| e.to_string())).collect()
 }
 
+/// Lanes of the vectors that a memref holds; `None` where it holds scalars.
+pub(super) fn vector_elements(ty: melior::ir::Type<'_>) -> Option<usize> {
+    // SAFETY: a memref type has an element type.
+    let element = unsafe { melior::ir::Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(ty.to_raw())) };
+    element.is_vector().then(|| lanes_of(element).unwrap_or(0))
+}
+
 /// Sizes of a shaped type; `None` for a dynamic one.
 pub(super) fn sizes_of(ty: melior::ir::Type<'_>) -> Vec<Option<i64>> {
     // SAFETY: a ranked shaped type; its rank bounds the indices.

@@ -3,7 +3,7 @@
 use super::super::decode::element_of;
 use super::super::scalar::ScalarOp;
 use super::code::{Access, Lanes, Number, Place, Rearrange, What};
-use super::decode::{Decoder, Step, attribute, integers, operand, result, sizes_of};
+use super::decode::{Decoder, Step, attribute, integers, operand, result, sizes_of, vector_elements};
 use crate::ir::name;
 use melior::ir::attribute::{ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -17,23 +17,25 @@ const ATOMIC: [&str; 16] = [
 
 impl Decoder {
     /// An access to `memref` at the indices from operand `first` to `last`.
+    ///
+    /// A memref of vectors has the lanes as one more dimension here.
     pub fn access(
-        &self,
+        &mut self,
         op: &OperationRef<'_, '_>,
         memref: Value<'_, '_>,
         first: usize,
         last: usize,
     ) -> Step<Access> {
-        let at = (first..last).map(|i| self.register(operand(op, i)?)).collect::<Step<Vec<_>>>()?;
+        let mut at = (first..last).map(|i| self.register(operand(op, i)?)).collect::<Step<Vec<_>>>()?;
         let rank = sizes_of(memref.r#type()).len();
         if at.len() != rank {
             return Err(format!("{} indices into a memref of rank {rank}", at.len()));
         }
-        Ok(Access {
-            memref: self.memref(memref)?,
-            lanes: Lanes { dim: rank.saturating_sub(1), ..Lanes::default() },
-            at,
-        })
+        if vector_elements(memref.r#type()).is_some() {
+            at.push(self.number_register(0));
+        }
+        let lanes = Lanes { dim: at.len().saturating_sub(1), ..Lanes::default() };
+        Ok(Access { memref: self.memref(memref)?, lanes, at })
     }
 
     pub(super) fn memory_op(&mut self, op: &OperationRef<'_, '_>) -> Step<Option<What>> {
@@ -111,6 +113,7 @@ impl Decoder {
         let mut next = 0;
         let sizes = sizes_of(v.r#type())
             .into_iter()
+            .chain(vector_elements(v.r#type()).map(|n| Some(n as i64)))
             .map(|n| match n {
                 Some(n) => Ok(Number::Static(n)),
                 None => {
