@@ -106,10 +106,14 @@ fn bytes_per_element(group: &Group<'_>, size: i64) -> i64 {
 fn tasks(group: &Group<'_>, lanes: i64) -> Schedule {
     let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
     let task = (TASK_BYTES / bytes_per_element(group, size)).max(1) as u64;
-    let short = group.outputs.iter().all(|&o| {
-        group.nodes[o].shape.last().and_then(Expr::as_const).is_some_and(|n| n < lanes)
-    });
-    Schedule::Tasks { vector: if short { 1 } else { lanes }, task: (task.next_power_of_two() as i64).clamp(lanes, 1 << 20) }
+    let short = group
+        .outputs
+        .iter()
+        .all(|&o| group.nodes[o].shape.last().and_then(Expr::as_const).is_some_and(|n| n < lanes));
+    Schedule::Tasks {
+        vector: if short { 1 } else { lanes },
+        task: (task.next_power_of_two() as i64).clamp(lanes, 1 << 20),
+    }
 }
 
 /// A schedule for row reductions on the CPU.

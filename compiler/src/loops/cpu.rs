@@ -29,7 +29,10 @@ pub fn emit_tasks<'c>(e: &mut Emitter<'c, '_>, vector: i64, task: i64, outs: &[V
         }
         let (columns, rows) = shape.split_last().map_or((1.into(), &[][..]), |(c, r)| (c.clone(), r));
         let rows = parts(rows);
-        segments.push((shape.clone(), Segment { rows, columns, scalar: shape.is_empty(), outputs: vec![(o, memref)] }));
+        segments.push((
+            shape.clone(),
+            Segment { rows, columns, scalar: shape.is_empty(), outputs: vec![(o, memref)] },
+        ));
     }
     // Tasks are rows of the outermost part, and pieces of long rows.
     let shapes: Vec<_> = segments
@@ -44,7 +47,11 @@ pub fn emit_tasks<'c>(e: &mut Emitter<'c, '_>, vector: i64, task: i64, outs: &[V
             let pieces = s.columns.ceil_div(&piece.into());
             let rows_tasks = s.rows[0].size.ceil_div(&rows.into());
             let total = rows_tasks.clone() * pieces.clone();
-            if super::domain::is_affine(&total) { (rows, piece, pieces, total) } else { (rows, 0, 1.into(), rows_tasks) }
+            if super::domain::is_affine(&total) {
+                (rows, piece, pieces, total)
+            } else {
+                (rows, 0, 1.into(), rows_tasks)
+            }
         })
         .collect();
     let grid: Expr = shapes.iter().map(|s| s.3.clone()).sum();
@@ -86,7 +93,15 @@ pub fn emit_tasks<'c>(e: &mut Emitter<'c, '_>, vector: i64, task: i64, outs: &[V
 
 impl<'c> Segment<'c> {
     /// One task: `rows` rows of the outermost part from `row_task * rows` on, columns `from..from + length`.
-    fn task(&self, e: &mut Emitter<'c, '_>, vector: i64, row_task: &Expr, rows: i64, from: &Expr, length: &Expr) {
+    fn task(
+        &self,
+        e: &mut Emitter<'c, '_>,
+        vector: i64,
+        row_task: &Expr,
+        rows: i64,
+        from: &Expr,
+        length: &Expr,
+    ) {
         let size = &self.rows[0].size;
         let first = row_task.clone() * Expr::from(rows);
         let count = chunk(e, &first, rows, size);
@@ -173,7 +188,9 @@ fn walk<'c>(
         for side_by_side in [unroll, 1] {
             let step = side_by_side * w.vector;
             let count = e.facts.floor_div(&(w.length.clone() - start.clone()), &step.into());
-            if side_by_side == 1 && unroll > 1 && count.as_const() == Some(0) || side_by_side > 1 && count.as_const() == Some(0) {
+            if side_by_side == 1 && unroll > 1 && count.as_const() == Some(0)
+                || side_by_side > 1 && count.as_const() == Some(0)
+            {
                 continue;
             }
             let variable = e.facts.variable(&count);
@@ -251,10 +268,19 @@ pub fn emit_rows<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &
         let mut at = Vec::new();
         loop_over(e, &count, |e, r| {
             at.push(e.facts.simplify(&(first.clone() + r)));
-            row_loops(e, rows, &row_parts, &mut at, &mut |e, row| {
+            row_loops(e, &row_parts, &mut at, &mut |e, row| {
                 let mut plan = plan(e, rows, row, column, keep);
                 plan.held.retain(|h| !is_input(e, h.place.0));
-                let task = RowTask { rows, vector: shape.vector, unroll: shape.unroll, row: row.clone(), plan, column, arrays: &arrays, outs };
+                let task = RowTask {
+                    rows,
+                    vector: shape.vector,
+                    unroll: shape.unroll,
+                    row: row.clone(),
+                    plan,
+                    column,
+                    arrays: &arrays,
+                    outs,
+                };
                 task.emit(e);
             });
         });
@@ -268,7 +294,6 @@ fn is_input(e: &Emitter<'_, '_>, node: NodeId) -> bool {
 
 fn row_loops<'c>(
     e: &mut Emitter<'c, '_>,
-    rows: &Rows,
     parts: &[Part],
     at: &mut Vec<Expr>,
     body: &mut dyn FnMut(&mut Emitter<'c, '_>, &Expr),
@@ -280,7 +305,7 @@ fn row_loops<'c>(
     let size = parts[at.len()].size.clone();
     loop_over(e, &size, |e, r| {
         at.push(r);
-        row_loops(e, rows, parts, at, body);
+        row_loops(e, parts, at, body);
         at.pop();
     });
 }
@@ -361,7 +386,9 @@ impl<'c> RowTask<'_, 'c> {
         let index: Vec<_> = place
             .1
             .iter()
-            .map(|x| e.facts.simplify(&x.substitute(&|s| if s == variable { column.clone() } else { s.into() })))
+            .map(|x| {
+                e.facts.simplify(&x.substitute(&|s| if s == variable { column.clone() } else { s.into() }))
+            })
             .collect();
         e.place(place.0, &index)
     }
@@ -394,7 +421,7 @@ impl<'c> RowTask<'_, 'c> {
                 let at = [column.clone()];
                 if e.lanes > 1 {
                     let v = e.widen(v);
-                    e.store_vector(v, self.arrays[i], &at, &[self.rows.columns.clone()], dtype);
+                    e.store_vector(v, self.arrays[i], &at, std::slice::from_ref(&self.rows.columns), dtype);
                 } else {
                     e.store(v.v, self.arrays[i], &at);
                 }

@@ -56,4 +56,3 @@ pub fn block_mapping(n: usize) -> String {
     let names = ["#gpu.block<x>", "#gpu.block<y>", "#gpu.block<z>"];
     names[..n].iter().rev().copied().collect::<Vec<_>>().join(", ")
 }
-

@@ -160,7 +160,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
         }
         let built = b.op(op.name, op.operands, op.results, op.attributes, regions);
         let depth = self.scopes.len() - 1;
-        let before = std::mem::replace(&mut self.scopes[depth].b.before, Some(built));
+        let before = self.scopes[depth].b.before.replace(built);
         let r = self.inside(block, |e| fill(e, block));
         self.scopes[depth].b.before = before;
         (built, r)
@@ -194,10 +194,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
     pub fn hoisted<R>(&mut self, index: &[Expr], fill: impl FnOnce(&mut Self) -> R) -> R {
         let innermost = self.scopes.len() - 1;
         let guard = self.scopes.iter().rposition(|s| s.guard).unwrap_or(0);
-        let depth = index
-            .iter()
-            .map(|e| self.depth(e))
-            .fold(guard.max(self.floor), usize::max);
+        let depth = index.iter().map(|e| self.depth(e)).fold(guard.max(self.floor), usize::max);
         if depth >= innermost {
             return fill(self);
         }
@@ -348,7 +345,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
         // SAFETY: the block belongs to the op, which lives as long as the module.
         let block = unsafe { BlockRef::<'c, 'c>::from_raw(block.to_raw()) };
         let depth = self.scopes.len() - 1;
-        let before = std::mem::replace(&mut self.scopes[depth].b.before, Some(op));
+        let before = self.scopes[depth].b.before.replace(op);
         self.inside(block, |e| {
             e.guard();
             let v = otherwise(e);
@@ -472,7 +469,11 @@ impl<'c, 'g> Emitter<'c, 'g> {
             Atom::Max(a, b) => (a, b, "arith.maxsi"),
         };
         let depth = self.depth(a).max(self.depth(b));
-        let (x, y) = (self.index(a), self.index(b));
+        // Arithmetic moves out of loops that may not run, where a size may be 0.
+        let divides = matches!(&atoms[0], Atom::FloorDiv(..) | Atom::Mod(..));
+        let divisor =
+            if divides && self.facts.interval(b).0.is_none_or(|l| l < 1) { &b.maximum(&1.into()) } else { b };
+        let (x, y) = (self.index(a), self.index(divisor));
         let b_builder = self.scopes[depth].b;
         let op = |name: &str, x, y| b_builder.value(name, &[x, y], ty, &[]);
         match name {
@@ -591,6 +592,26 @@ impl<'c, 'g> Emitter<'c, 'g> {
         operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
         let a = self.attribute(&format!("{alignment} : i64"));
         self.b().op("vector.store", &operands, &[], &[("alignment", a)], vec![]);
+    }
+
+    /// Reads the lanes of a private array.
+    pub fn load_private(&mut self, memref: V<'c>, index: &[Expr], dtype: DType) -> V<'c> {
+        if self.lanes == 1 {
+            return self.load(memref, index);
+        }
+        let mut operands = vec![memref];
+        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        self.b().value("vector.load", &operands, self.vector_type(dtype), &[])
+    }
+
+    /// Writes the lanes of a private array.
+    pub fn store_private(&mut self, v: Val<'c>, memref: V<'c>, index: &[Expr]) {
+        if self.lanes == 1 {
+            return self.store(v.v, memref, index);
+        }
+        let mut operands = vec![self.widen(v), memref];
+        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
+        self.b().op("vector.store", &operands, &[], &[], vec![]);
     }
 
     /// The vector type with one element a lane.

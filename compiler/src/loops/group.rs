@@ -431,7 +431,8 @@ impl<'c> Reader<'c> {
 
     /// The value of a scalar op as an expression of the symbols, where it is an index that has one.
     fn scalar_expr(&self, op: OperationRef<'c, 'c>) -> Result<Option<Expr>, String> {
-        let operand = |i: usize| op.operand(i).ok().and_then(|v| self.group.sizes.get(&key(value(v))).cloned());
+        let operand =
+            |i: usize| op.operand(i).ok().and_then(|v| self.group.sizes.get(&key(value(v))).cloned());
         let two = || operand(0).zip(operand(1));
         Ok(match ir::name(&op) {
             "arith.constant" => {
@@ -552,7 +553,8 @@ fn elements_of(a: Attribute<'_>) -> Option<Vec<Attribute<'_>>> {
         }
         let ty = Type::from_raw(mlir_sys::mlirAttributeGetType(raw));
         let rank = mlir_sys::mlirShapedTypeGetRank(ty.to_raw());
-        let sizes: Vec<i64> = (0..rank).map(|d| mlir_sys::mlirShapedTypeGetDimSize(ty.to_raw(), d as isize)).collect();
+        let sizes: Vec<i64> =
+            (0..rank).map(|d| mlir_sys::mlirShapedTypeGetDimSize(ty.to_raw(), d as isize)).collect();
         Some(
             (0..n)
                 .map(|i| {
@@ -567,7 +569,11 @@ fn elements_of(a: Attribute<'_>) -> Option<Vec<Attribute<'_>>> {
                         })
                         .collect();
                     at.reverse();
-                    Attribute::from_raw(mlir_sys::mlirElementsAttrGetValue(raw, rank as isize, at.as_mut_ptr()))
+                    Attribute::from_raw(mlir_sys::mlirElementsAttrGetValue(
+                        raw,
+                        rank as isize,
+                        at.as_mut_ptr(),
+                    ))
                 })
                 .collect(),
         )

@@ -105,10 +105,8 @@ impl Facts {
 
     /// Whether `e < bound` is known.
     pub fn below(&self, e: &Expr, bound: &Expr) -> bool {
-        if let (Some(h), Some(l)) = (self.interval(e).1, self.interval(bound).0) {
-            if h < l {
-                return true;
-            }
+        if self.interval(e).1.zip(self.interval(bound).0).is_some_and(|(high, low)| high < low) {
+            return true;
         }
         if self.interval(&(bound.clone() - e.clone())).0.is_some_and(|l| l > 0) {
             return true;

@@ -195,7 +195,11 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
     let power = |n: i64, most: i64| n >= 1 && n <= most && (n as u64).is_power_of_two();
     let whole = |extent: &Expr, vector: i64| {
         let d = Facts::new(&group.symbols).divisor(extent);
-        if d % vector == 0 { Ok(()) } else { Err(format!("{extent} is not known to be a multiple of {vector}")) }
+        if d % vector == 0 {
+            Ok(())
+        } else {
+            Err(format!("{extent} is not known to be a multiple of {vector}"))
+        }
     };
     let reduced = || rows.ok_or_else(|| "the kernel has no reductions over rows".to_owned());
     match schedule {

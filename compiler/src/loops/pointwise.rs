@@ -63,7 +63,13 @@ fn segments<'c>(e: &Emitter<'c, '_>, outs: &[V<'c>]) -> Vec<Segment<'c>> {
 const FIXED_GRID: i64 = 1056;
 
 /// Emits a GPU kernel in which each thread computes `per_thread` vectors of the outputs. Returns the grid.
-pub fn emit_gpu<'c>(e: &mut Emitter<'c, '_>, vector: i64, threads: i64, per_thread: i64, outs: &[V<'c>]) -> Vec<Expr> {
+pub fn emit_gpu<'c>(
+    e: &mut Emitter<'c, '_>,
+    vector: i64,
+    threads: i64,
+    per_thread: i64,
+    outs: &[V<'c>],
+) -> Vec<Expr> {
     e.set_lanes(vector);
     let segments = segments(e, outs);
     let tile: Expr = (vector * threads * per_thread).into();
@@ -112,7 +118,8 @@ pub fn emit_gpu<'c>(e: &mut Emitter<'c, '_>, vector: i64, threads: i64, per_thre
                     let steps = size.ceil_div(&(vector * threads * FIXED_GRID).into());
                     let step = e.facts.variable(&steps);
                     e.for_loop(&steps, step, &[], |e, _| {
-                        let n = (Expr::from(step) * Expr::from(FIXED_GRID) + Expr::from(block)) * Expr::from(threads)
+                        let n = (Expr::from(step) * Expr::from(FIXED_GRID) + Expr::from(block))
+                            * Expr::from(threads)
                             + Expr::from(thread);
                         let first = n * Expr::from(vector);
                         let inside = e.in_range(&first, &size);
@@ -136,7 +143,14 @@ pub fn emit_gpu<'c>(e: &mut Emitter<'c, '_>, vector: i64, threads: i64, per_thre
 }
 
 /// A block's part of a segment; `at` is the position of the block, with the tile's number last.
-fn tiles<'c>(e: &mut Emitter<'c, '_>, segment: &Segment<'c>, at: &[Expr], vector: i64, threads: i64, per_thread: i64) {
+fn tiles<'c>(
+    e: &mut Emitter<'c, '_>,
+    segment: &Segment<'c>,
+    at: &[Expr],
+    vector: i64,
+    threads: i64,
+    per_thread: i64,
+) {
     let thread = e.facts.variable(&threads.into());
     let (tile, outer) = at.split_last().expect("at least one part");
     let size = &segment.parts.last().expect("at least one part").size;

@@ -97,9 +97,9 @@ impl<'c> RowsEmitter<'_, 'c> {
         self.plan = plan(e, self.rows, &row, self.column, !self.shape.looped);
         for h in &self.plan.held {
             let dtype = e.group.nodes[h.place.0].dtype;
-            let element = if e.lanes > 1 { e.vector_type(dtype) } else { dtype_to_mlir(e.context(), dtype) };
             let steps = self.steps().expect("a row in registers has a static length");
-            self.arrays.push(e.array(&[self.shape.threads, steps], element, "private"));
+            let shape = [self.shape.threads, steps, e.lanes];
+            self.arrays.push(e.array(&shape, dtype_to_mlir(e.context(), dtype), "private"));
         }
         for stage in &self.rows.stages {
             let mut kinds: Vec<(Combine<'c>, Vec<usize>)> = Vec::new();
@@ -165,7 +165,8 @@ impl<'c> RowsEmitter<'_, 'c> {
     fn column_at(&self, e: &Emitter<'_, '_>, k: &Expr) -> Expr {
         let base = self.base(k);
         if self.ragged(e, k) {
-            return base.minimum(&(self.rows.columns.clone() - Expr::from(self.shape.vector))) + e.lane_expr();
+            return base.minimum(&(self.rows.columns.clone() - Expr::from(self.shape.vector)))
+                + e.lane_expr();
         }
         base + e.lane_expr()
     }
@@ -201,7 +202,8 @@ impl<'c> RowsEmitter<'_, 'c> {
         for (h, array) in self.plan.held.iter().zip(&self.arrays) {
             if h.uses.contains(&stage) {
                 for k in (0..self.unrolled()).map(Expr::from) {
-                    let v = e.load(*array, &[thread.clone(), k.clone()]);
+                    let at = [thread.clone(), k.clone(), e.lane_expr()];
+                    let v = e.load_private(*array, &at, e.group.nodes[h.place.0].dtype);
                     let place = self.at(e, &h.place, &k);
                     e.remember(place, Val { v, lanes: e.lanes > 1 });
                 }
@@ -266,8 +268,8 @@ impl<'c> RowsEmitter<'_, 'c> {
             if h.first == stage && read == operands {
                 let place = self.at(e, &h.place, k);
                 let v = e.value_at(place.0, &place.1);
-                let v = if e.lanes > 1 { e.widen(v) } else { v.v };
-                e.store(v, array, &[self.thread.into(), k.clone()]);
+                let at = [self.thread.into(), k.clone(), e.lane_expr()];
+                e.store_private(v, array, &at);
             }
         }
     }
@@ -324,7 +326,8 @@ impl<'c> RowsEmitter<'_, 'c> {
                     .filter(|(o, _)| r.rows.extent(e.group, *o) == Some(Extent::Full))
                     .map(|&(o, memref)| (o, memref, r.rows.output(e, o, &row, &column)))
                     .collect();
-                let stores = |e: &mut Emitter<'c, '_>| full.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i));
+                let stores =
+                    |e: &mut Emitter<'c, '_>| full.iter().for_each(|(o, m, i)| store_at(e, *o, *m, i));
                 match r.present(e, k) {
                     Some(present) => e.when(present, stores),
                     None => stores(e),

@@ -64,13 +64,13 @@ pub fn needed(group: &Group<'_>) -> BTreeSet<NodeId> {
 pub fn analyze(group: &Group<'_>) -> Option<Rows> {
     let mut results = BTreeMap::new();
     for &n in &needed(group) {
-        if let Kind::Generic(g, _) = group.nodes[n].kind {
-            if group.generics[g].reduces() {
-                group.generics[g].combine?;
-                // Threads go along the innermost loop: it has to be one that reduces.
-                group.generics[g].reduction.last().filter(|r| **r)?;
-                results.insert(g, n);
-            }
+        if let Kind::Generic(g, _) = group.nodes[n].kind
+            && group.generics[g].reduces()
+        {
+            group.generics[g].combine?;
+            // Threads go along the innermost loop: it has to be one that reduces.
+            group.generics[g].reduction.last().filter(|r| **r)?;
+            results.insert(g, n);
         }
     }
     let (&first, _) = results.iter().next()?;
