@@ -63,6 +63,30 @@ fn softmax_rows_with_symbols() {
     }
 }
 
+/// The object computes what the interpreter of the loop level does; their exponentials differ in the last places.
+#[test]
+fn objects_agree_with_the_loop_interpreter() {
+    use strata_compiler::interp::{DEFAULT_BUDGET, run_function};
+    use strata_dialects::reference::{RefTensor, Rounding};
+    let (rows, cols) = (5usize, 37usize);
+    let mut x: Vec<f32> = (0..rows * cols).map(|i| ((i * 53 % 97) as f32 - 48.0) / 11.0).collect();
+    let context = strata_dialects::register::context();
+    let module = melior::ir::Module::parse(&context, SOFTMAX).expect("it parses");
+    let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let input =
+        RefTensor::from_bytes(strata_runtime::DType::F32, &[rows, cols], &bytes, false).expect("a tensor");
+    let outputs =
+        run_function(&module, "softmax", &[input], Rounding::Exact, DEFAULT_BUDGET).expect("it runs");
+    for target in TARGETS {
+        let mut y = vec![0f32; rows * cols];
+        let buffers = [x.as_mut_ptr().cast(), y.as_mut_ptr().cast()];
+        Kernel::new(SOFTMAX, target).call(&buffers, &[rows as i64, cols as i64], 0, rows as i64);
+        for (got, expected) in y.iter().zip(outputs[0].floats()) {
+            assert!((f64::from(*got) - expected).abs() <= expected * 4e-7, "{target}: {got} {expected}");
+        }
+    }
+}
+
 fn narrow_kernel(from: &str, to: &str, op: &str, lanes: usize) -> String {
     let vector = |t: &str| format!("vector<{lanes}x{t}>");
     format!(
