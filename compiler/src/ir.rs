@@ -120,3 +120,28 @@ pub fn location_text(location: melior::ir::Location<'_>) -> String {
     }
     "unknown".into()
 }
+
+/// Calls `f` with every op of the module, itself first.
+pub fn walk<'c>(module: &Module<'c>, mut f: impl FnMut(OperationRef<'c, '_>)) {
+    unsafe extern "C" fn visit<'c, F: FnMut(OperationRef<'c, '_>)>(
+        op: MlirOperation,
+        f: *mut std::ffi::c_void,
+    ) -> mlir_sys::MlirWalkResult {
+        // SAFETY: MLIR passes live ops, and back the pointer below.
+        unsafe { (*f.cast::<F>())(OperationRef::from_raw(op)) };
+        mlir_sys::MlirWalkResult_MlirWalkResultAdvance
+    }
+    fn go<'c, F: FnMut(OperationRef<'c, '_>)>(module: &Module<'c>, f: &mut F) {
+        // SAFETY: `f` outlives the walk, which is over when this returns.
+        unsafe {
+            let order = mlir_sys::MlirWalkOrder_MlirWalkPreOrder;
+            mlir_sys::mlirOperationWalk(
+                module.as_operation().to_raw(),
+                Some(visit::<F>),
+                (&raw mut *f).cast(),
+                order,
+            );
+        }
+    }
+    go(module, &mut f);
+}

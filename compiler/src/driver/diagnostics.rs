@@ -114,9 +114,15 @@ impl Diagnostic {
 
     /// Text for a terminal; lines of `source` are shown where the position is in it.
     pub fn render(&self, source: &Source) -> String {
+        self.render_below(source, None)
+    }
+
+    /// The line is left out where `shown`, the position of the diagnostic above, is on it too.
+    fn render_below(&self, source: &Source, shown: Option<&Position>) -> String {
         let mut out = format!("{self}\n");
         if let Some(p) = &self.position
             && p.file == source.name
+            && Some(p) != shown
             && let Some(line) = source.line(p.line)
         {
             let before: String = line
@@ -127,7 +133,7 @@ impl Diagnostic {
             out += &format!("{line}\n{before}^\n");
         }
         for note in &self.notes {
-            out += &note.render(source);
+            out += &note.render_below(source, self.position.as_ref());
         }
         out
     }

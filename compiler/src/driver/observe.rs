@@ -1,6 +1,7 @@
 //! What prints a module's way through a pipeline: dumps, files, diffs.
 
 use crate::driver::diagnostics::Diagnostic;
+use crate::driver::reproducer::Reproducer;
 use crate::driver::run::{At, Observer, StepRecord};
 use melior::ir::Module;
 use std::io::Write;
@@ -158,5 +159,32 @@ impl Observer for Diff {
         };
         self.last = now;
         Ok(())
+    }
+}
+
+/// `--reproducer-dir=DIR`: before each step, a file that runs this step on this IR.
+pub struct ReproducerWriter {
+    folder: PathBuf,
+    prefix: String,
+    like: Reproducer,
+}
+
+impl ReproducerWriter {
+    /// Files in `folder` whose names start with `prefix`; target and verification are those of `like`.
+    pub fn new(folder: PathBuf, prefix: String, like: Reproducer) -> Self {
+        Self { folder, prefix, like }
+    }
+}
+
+impl Observer for ReproducerWriter {
+    fn start(&mut self, _: &Module<'_>) -> Result<(), Diagnostic> {
+        std::fs::create_dir_all(&self.folder).map_err(|e| io("make the folder", &self.folder, &e))
+    }
+
+    fn before(&mut self, at: At<'_>, module: &Module<'_>) -> Result<(), Diagnostic> {
+        let step = at.step();
+        let path = self.folder.join(format!("{}{:02}-{}.mlir", self.prefix, at.number, step.name));
+        let reproducer = Reproducer { pipeline: step.text(), ..self.like.clone() };
+        std::fs::write(&path, reproducer.text(&text(module))).map_err(|e| io("write", &path, &e))
     }
 }

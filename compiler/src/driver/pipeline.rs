@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn nearest_names_come_first() {
         assert_eq!(nearest("canonicalise", ["cse", "canonicalize", "symbol-dce"]), ["canonicalize"]);
-        assert_eq!(nearest("fusee", ["fuse", "defuse", "cse"]), ["fuse", "defuse"]);
+        assert_eq!(nearest("fusee", ["cse", "fuse"]), ["fuse"]);
         assert!(nearest("zzzzzzzz", ["cse", "fuse"]).is_empty());
     }
 }

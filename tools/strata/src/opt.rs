@@ -1,11 +1,17 @@
 //! `strata opt`: passes over MLIR.
 
+mod job;
+mod list;
+mod supervise;
 mod worker;
 
+use job::Job;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use strata_compiler::driver::diagnostics::Diagnostic;
 use strata_compiler::driver::observe::Filter;
+use strata_compiler::driver::session::Watch;
 use strata_compiler::target::Target;
 
 /// Options of `opt`.
@@ -26,9 +32,15 @@ pub struct Args {
         value_name = "PIPELINE"
     )]
     pub passes: String,
+    /// Run the target's phases up to this one
+    #[arg(long, value_name = "PHASE", conflicts_with = "passes")]
+    pub compile_to: Option<String>,
+    /// The input is what this phase left
+    #[arg(long, value_name = "PHASE", conflicts_with = "passes")]
+    pub compile_from: Option<String>,
     /// What code is made for: cpu, cpu:x86-64-v3, nvptx:sm_90a
-    #[arg(long, default_value = "cpu")]
-    pub target: Target,
+    #[arg(long)]
+    pub target: Option<Target>,
 
     /// Print the IR before steps of these passes
     #[arg(long, value_delimiter = ',', value_name = "PASSES", help_heading = "Looking at the IR")]
@@ -64,10 +76,33 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Looking at the IR")]
     pub elide_constants: Option<usize>,
 
+    /// Draw the resulting graph
+    #[arg(long, value_name = "FILE.svg", help_heading = "Looking at the IR")]
+    pub view: Option<PathBuf>,
+
+    /// Where the time went
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_name = "FORM", help_heading = "Reports (on standard error)")]
+    pub timing: Option<Form>,
+    /// What the passes counted
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "text", value_name = "FORM", help_heading = "Reports (on standard error)")]
+    pub stats: Option<Form>,
+    /// One JSON object instead of text, for diagnostics, reports and lists
+    #[arg(long, help_heading = "Reports (on standard error)")]
+    pub json: bool,
+    /// A JSON line for the input and for each step
+    #[arg(long, value_name = "FILE", help_heading = "Reports (on standard error)")]
+    pub trace: Option<PathBuf>,
+
     /// Verify the IR after each upstream pass (own passes are always verified)
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", help_heading = "Finding faults")]
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "Finding faults")]
     pub verify_each: bool,
-    /// Run the first N steps only
+    /// Run the program on random inputs before and after each step, and compare
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_name = "SEED", help_heading = "Finding faults")]
+    pub check_semantics: Option<u64>,
+    /// Print, parse and print the result again, and compare
+    #[arg(long, help_heading = "Finding faults")]
+    pub verify_roundtrip: bool,
+    /// Run the first N steps only, and say which
     #[arg(long, value_name = "N", help_heading = "Finding faults")]
     pub bisect_limit: Option<usize>,
     /// Treat parts between lines `// -----` as separate programs
@@ -76,6 +111,47 @@ pub struct Args {
     /// Compare diagnostics with comments `// expected-error@+1 {{text}}`
     #[arg(long, help_heading = "Finding faults")]
     pub verify_diagnostics: bool,
+    /// Write a reproducer before every step into this folder (a failing step always gets one)
+    #[arg(long, value_name = "DIR", help_heading = "Finding faults")]
+    pub reproducer_dir: Option<PathBuf>,
+    /// FILE is a reproducer: take the pipeline from it
+    #[arg(long, conflicts_with_all = ["passes", "compile_to", "compile_from"], help_heading = "Finding faults")]
+    pub run_reproducer: bool,
+    /// Give up after so many seconds
+    #[arg(long, value_name = "SECONDS", help_heading = "Finding faults")]
+    pub timeout: Option<f64>,
+    /// Do not use a child process: a crash ends this one
+    #[arg(long, help_heading = "Finding faults")]
+    pub in_process: bool,
+
+    /// List the passes: own (default), upstream, all
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "own", value_name = "WHICH", help_heading = "Lists")]
+    pub list_passes: Option<list::Which>,
+    /// List the phases of the target
+    #[arg(long, help_heading = "Lists")]
+    pub list_phases: bool,
+    /// List the ops of the graph dialect
+    #[arg(long, help_heading = "Lists")]
+    pub list_ops: bool,
+    /// With --list-ops: the reference page
+    #[arg(long, requires = "list_ops", help_heading = "Lists")]
+    pub markdown: bool,
+
+    /// The child process's side: its scratch folder
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub worker: Option<PathBuf>,
+    /// The child process's side: only this part of a split file
+    #[arg(long, hide = true, value_name = "N")]
+    pub part: Option<usize>,
+}
+
+/// Form of a report.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
 }
 
 impl Args {
@@ -86,15 +162,39 @@ impl Args {
             _ => Filter::Passes(names.to_vec()),
         }
     }
+
+    fn watch(&self) -> Watch {
+        let changes = self.print_ir_change_only && self.print_ir_after.is_empty();
+        Watch {
+            before: Self::filter(self.print_ir_before_all, &self.print_ir_before),
+            after: Self::filter(self.print_ir_after_all || changes, &self.print_ir_after),
+            change_only: self.print_ir_change_only,
+            on_failure: self.print_ir_on_failure,
+            tree: self.print_ir_tree.clone(),
+            diff: self.ir_diff,
+        }
+    }
 }
 
-/// Runs `opt`. `arguments`: the command line behind the program's name.
-pub fn main(args: Args, _arguments: &[OsString]) -> ExitCode {
-    match worker::run(&args) {
+/// Runs `opt`. `arguments`: the command line from the tool's name on.
+pub fn main(args: &Args, arguments: &[OsString]) -> ExitCode {
+    let done = if args.list_passes.is_some() || args.list_phases || args.list_ops {
+        list::print(args)
+    } else if args.in_process || args.worker.is_some() {
+        Job::new(args).and_then(|job| worker::run(args, &job))
+    } else {
+        Job::new(args).and_then(|job| supervise::run(args, &job, arguments))
+    };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
-            eprintln!("error: {message}");
+            if args.json {
+                let diagnostic = Diagnostic::error(None, message);
+                eprintln!("{}", serde_json::json!({"diagnostics": [diagnostic]}));
+            } else {
+                eprintln!("{message}");
+            }
             ExitCode::FAILURE
         }
     }
