@@ -4,7 +4,7 @@
 // RUN: strata-opt %s --passes=cse --check-semantics --json -o /dev/null 2>&1 | FileCheck %s --check-prefix=JSON
 
 // GOOD: check-semantics: {{[0-9]+}} comparisons, 0 skipped
-// WRONG: check-semantics.mlir:[[#@LINE+9]]:1: error: step 2, 'test-wrong-result', which is declared exact, changes what @f computes: result 0
+// WRONG: check-semantics.mlir:[[#@LINE+8]]:1: error: step 2, 'test-wrong-result', which is declared exact, changes what @f computes: result 0
 // WRONG-NEXT: func.func @f
 // WRONG: note: inputs are random by seed 7
 // WRONG: reproduce with: strata opt --run-reproducer
