@@ -12,6 +12,7 @@ pub mod registry;
 pub mod report;
 pub mod reproducer;
 pub mod run;
+pub mod semantics;
 pub mod session;
 pub mod step;
 pub mod test_passes;

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         std::process::exit(code)
     });
     match strata.tool {
-Tool::Opt(args) => opt::main(&args, &arguments[1..]),
+        Tool::Opt(args) => opt::main(&args, &arguments[1..]),
         Tool::Run(args) => commands::run::main(&args),
         Tool::Compile(args) => commands::compile::main(&args),
         Tool::Translate(args) => commands::translate::main(&args),

@@ -96,6 +96,9 @@ pub struct Args {
     /// Verify the IR after each upstream pass (own passes are always verified)
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "Finding faults")]
     pub verify_each: bool,
+    /// Run the program on random inputs before and after each step, and compare
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_name = "SEED", help_heading = "Finding faults")]
+    pub check_semantics: Option<u64>,
     /// Print, parse and print the result again, and compare
     #[arg(long, help_heading = "Finding faults")]
     pub verify_roundtrip: bool,

@@ -89,6 +89,9 @@ impl Job {
         if let Some(target) = self.target_text.as_ref().filter(|_| !args.run_reproducer) {
             command += &format!(" --target={target}");
         }
+        if let Some(seed) = args.check_semantics {
+            command += &format!(" --check-semantics={seed}");
+        }
         if args.split_input_file {
             command += " --split-input-file";
         }

@@ -43,8 +43,8 @@ pub fn print(args: &Args) -> Result<bool, String> {
                 }
             }
         }
-        let list = phase::phases(&target).iter();
-        let list = list.map(|p| json!({"name": p.name, "summary": p.summary, "pipeline": p.pipeline}));
+        let phases = phase::phases(&target);
+        let list = phases.iter().map(|p| json!({"name": p.name, "summary": p.summary, "pipeline": p.pipeline}));
         objects.insert("phases".into(), list.collect());
     }
     if args.list_ops {

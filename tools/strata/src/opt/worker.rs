@@ -4,11 +4,14 @@ use super::job::{Job, reproducer_folder};
 use super::{Args, Form};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 use strata_compiler::driver::diagnostics::{Diagnostic, Source};
 use strata_compiler::driver::observe::ReproducerWriter;
 use strata_compiler::driver::run::{Observer, RunConfig};
+use strata_compiler::driver::semantics::{Checked, Semantics};
 use strata_compiler::driver::session::{Outcome, PrintStyle, Progress, process};
 use strata_compiler::driver::trace::Trace;
 use strata_compiler::driver::{expected, report};
@@ -42,8 +45,9 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
     let parts = job.parts(args);
     let (mut ok, mut outputs, mut told) = (true, Vec::new(), Vec::new());
     let mut sessions = Vec::new();
+    let checked = Rc::new(RefCell::new(Checked::default()));
     for (number, part) in &parts {
-        let mut observers = observers(args, job, *number)?;
+        let mut observers = observers(args, job, *number, &checked)?;
         let mut outcome = process(part, &job.steps, &config, style, &mut observers);
         drop(observers);
         if args.verify_roundtrip {
@@ -104,13 +108,22 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
             _ => object["stats"] = json!(stats),
         }
     }
+    if args.check_semantics.is_some() {
+        let checked = checked.borrow();
+        if args.json {
+            object["semantics"] = json!({"compared": checked.compared, "skipped": checked.skipped});
+        } else {
+            eprintln!("check-semantics: {} comparisons, {} skipped", checked.compared, checked.skipped.len());
+            checked.skipped.iter().for_each(|why| eprintln!("  skipped: {why}"));
+        }
+    }
     if object.as_object().is_some_and(|o| !o.is_empty()) {
         eprintln!("{object}");
     }
     Ok(ok)
 }
 
-fn observers<'a>(args: &'a Args, job: &'a Job, part: usize) -> Result<Vec<Box<dyn Observer + 'a>>, String> {
+fn observers<'a>(args: &'a Args, job: &'a Job, part: usize, checked: &Rc<RefCell<Checked>>) -> Result<Vec<Box<dyn Observer + 'a>>, String> {
     let mut list: Vec<Box<dyn Observer + 'a>> = Vec::new();
     if let Some(scratch) = &args.worker {
         list.push(Box::new(Progress(move |step, _: &str| {
@@ -124,6 +137,9 @@ fn observers<'a>(args: &'a Args, job: &'a Job, part: usize) -> Result<Vec<Box<dy
     }
     if let Some(trace) = &args.trace {
         list.push(Box::new(Trace::append(trace, part).map_err(|e| format!("error: {e}"))?));
+    }
+    if let Some(seed) = args.check_semantics {
+        list.push(Box::new(Semantics::new(seed, Rc::clone(checked))));
     }
     list.extend(
         args.watch()
@@ -170,7 +186,10 @@ fn reproduce(args: &Args, job: &Job, outcome: &Outcome, told: &mut Vec<Value>) {
     if let Some(input) = &stopped.input {
         let name = job.steps[stopped.number - 1].name.clone();
         match job.reproducer(&stopped.pipeline).write(&reproducer_folder(args), &name, input) {
-            Ok(path) => command = format!("strata opt --run-reproducer {}", path.display()),
+            Ok(path) => {
+                let seed = args.check_semantics.map(|s| format!(" --check-semantics={s}")).unwrap_or_default();
+                command = format!("strata opt --run-reproducer {}{seed}", path.display());
+            }
             Err(message) => eprintln!("warning: {message}"),
         }
     }
