@@ -16,7 +16,10 @@ const READ_MEMORY: [&str; 4] = ["aten.as_strided", "aten.as_strided_copy", "aten
 /// for the call's integer argument k.
 pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<'c, 'a> {
     let mut call = Call { cx, operands: Vec::new(), types: Vec::new(), symbols: Vec::new() };
-    let args = call.argument(&n.raw, n)?;
+    let mut args = Map::new();
+    for (name, value) in n.raw.as_object().into_iter().flatten() {
+        args.insert(name.clone(), call.argument(value, n)?);
+    }
     let Call { operands, types, symbols, .. } = call;
     let results: Vec<TensorType> =
         n.out.iter().flatten().map(|m| TensorType { dtype: m.dtype, shape: m.shape.clone() }).collect();
@@ -50,7 +53,7 @@ impl Call<'_, '_, '_> {
                 if let Some(name) = o.get("node").and_then(Json::as_str) {
                     let value = self.cx.value(name, 0)?;
                     let meta = self.cx.meta(name, 0).ok_or("an operand without type")?;
-                    if READ_MEMORY.contains(&n.base()) && !meta.contiguous {
+                    if READ_MEMORY.contains(&n.base()) && !meta.is_contiguous() {
                         return Err(format!("{} reads the memory of an operand that is not contiguous", n.op).into());
                     }
                     self.types.push(meta.torch.clone());

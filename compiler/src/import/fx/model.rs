@@ -75,8 +75,15 @@ pub struct Meta {
     pub native: bool,
     /// Affine sizes.
     pub shape: Vec<Expr>,
+    /// The order of its dimensions in PyTorch's memory, where it is dense there.
+    pub order: Option<Vec<usize>>,
+}
+
+impl Meta {
     /// Whether PyTorch has it row-major.
-    pub contiguous: bool,
+    pub fn is_contiguous(&self) -> bool {
+        self.order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, &d)| i == d))
+    }
 }
 
 /// An op of the graph.
@@ -207,7 +214,8 @@ fn meta(json: &Json, sizes: &mut Sizes) -> Result<Meta, String> {
         let e = sizes.parse(e)?;
         shape.push(sizes.affine(&e));
     }
-    Ok(Meta { torch, dtype, native, shape, contiguous: json["contiguous"].as_bool().unwrap_or(true) })
+    let order = permutation(&json["order"], shape.len())?;
+    Ok(Meta { torch, dtype, native, shape, order })
 }
 
 /// The element type of that name in PyTorch, and whether it means the same.

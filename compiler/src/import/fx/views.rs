@@ -28,6 +28,7 @@ pub const TABLE: &[Entry] = &[
     ("aten.t", transpose),
     ("aten.transpose", transpose),
     ("aten.expand", expand),
+    ("aten.as_strided", as_strided),
     ("aten.slice", slice),
     ("aten.select", select),
     ("aten.split", split),
@@ -82,6 +83,23 @@ fn expand<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let x = cx.tensor(n, "self")?;
     let dtype = cx.ty(x).dtype;
     one(cx.expand(x, dtype, &n.result(0)?.shape)?)
+}
+
+/// A view by strides, where both sides are dense: the elements in memory order are the same.
+fn as_strided<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    if n.has("storage_offset") && n.int("storage_offset")? != 0 {
+        return Err("a view that begins inside the memory".into());
+    }
+    let Some(Arg::Value(name)) = n.args.get("self") else { return Err("no operand".into()) };
+    let from = cx.meta(name, 0).and_then(|m| m.order.clone()).ok_or("a view of memory with gaps")?;
+    let to = n.result(0)?.order.clone().ok_or("a view with gaps or repetitions")?;
+    let out = &n.result(0)?.shape;
+    let flat = cx.transpose(x, &from)?;
+    let inside: Vec<Expr> = to.iter().map(|&d| out[d].clone()).collect();
+    let mut inverse = vec![0; to.len()];
+    to.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
+    one(cx.transpose(cx.reshape(flat, &inside)?, &inverse)?)
 }
 
 /// Where a slice begins: the argument counted from the front and kept inside, as far as numbers say.

@@ -112,7 +112,7 @@ class _Serializer:
         return {
             "dtype": str(t.dtype).removeprefix("torch."),
             "shape": [to_json(n) for n in shape],
-            "contiguous": order == list(range(len(shape))),
+            "order": order,
         }
 
     def value_meta(self, node):
