@@ -13,8 +13,8 @@ pub static PASSES: &[&Pass] = &[
     &crate::loops::linalg_to_loops::PASS,
     &crate::gpu::loop_to_gpu::PASS,
     &crate::gpu::math_to_nvvm::PASS,
-    &crate::cpu::loop_to_cpu::PASS,
     &crate::cpu::expand_math::PASS,
+    &crate::cpu::loop_to_cpu::PASS,
 ];
 
 /// The pass of that name; those of the driver's own tests are found too.

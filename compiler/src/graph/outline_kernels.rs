@@ -4,7 +4,7 @@
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::graph::fuse::GROUP;
 use crate::graph::symbols::{self, FunctionSymbol};
-use crate::graph::{KERNEL, entry, users};
+use crate::graph::{ENTRY, KERNEL, entry, users};
 use crate::ir;
 use melior::ir::attribute::{IntegerAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{
@@ -45,6 +45,9 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     for ops in groups.into_values() {
         outline(cx, module, &caller, &ops, &mut known)?;
     }
+    // SAFETY: no other handle changes the function meanwhile.
+    let mut function = unsafe { OperationRefMut::from_raw(function.to_raw()) };
+    function.set_attribute(ENTRY, Attribute::unit(cx.context));
     cx.count("kernels", known.len() as u64);
     Ok(())
 }

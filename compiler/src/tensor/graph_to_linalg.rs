@@ -2,6 +2,7 @@
 
 use super::emitter::{Emitter, key};
 use super::{indexing, pointwise, products, reductions, reshape, views};
+use crate::graph::{ENTRY, KERNEL};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::interp::symbols::symbols_of;
 use crate::ir::{body, erase, functions, name, ops};
@@ -51,9 +52,9 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         }
     };
     let all = functions(module);
-    let marked = all.iter().any(|f| f.has_attribute("graph.kernel"));
+    let marked = all.iter().any(|f| f.has_attribute(KERNEL) || f.has_attribute(ENTRY));
     for function in all {
-        if marked && !function.has_attribute("graph.kernel") {
+        if marked && !function.has_attribute(KERNEL) {
             continue;
         }
         if let Decision::Convert = inspect(function, marked)? {

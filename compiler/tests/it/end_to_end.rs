@@ -2,7 +2,7 @@
 
 use crate::interp_cases::{Case, Gen, case, module_of, special};
 use melior::Context;
-use melior::ir::operation::OperationLike;
+use melior::ir::operation::OperationLike as _;
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 use strata_compiler::compile::{Options, compile};
@@ -84,8 +84,8 @@ proptest! {
     }
 
     #[test]
-    fn every_op_by_own_kernels_strictly_on_the_oldest_processor(seed: u64) {
-        let target = Target::Cpu { cpu: "x86-64-v2".into(), features: String::new() };
+    fn every_op_by_own_kernels_strictly_on_a_common_processor(seed: u64) {
+        let target = Target::Cpu { cpu: "x86-64-v3".into(), features: String::new() };
         check_all(seed, &Options { libraries: false, strict: true, ..Options::new(target) });
     }
 }
