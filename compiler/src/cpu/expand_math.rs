@@ -90,6 +90,8 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, choice: Choice) -> Res
         }
         "arith.extf" => narrow::extend(&emit, operands[0], choice.f16c),
         "arith.truncf" => narrow::truncate(&emit, operands[0], choice.f16c),
+        // Upstream folds a truncation into the conversion before it; LLVM has no instruction for that either.
+        "arith.sitofp" | "arith.uitofp" => narrow::from_integer(&emit, which, operands[0], choice.f16c),
         _ if which.starts_with("math.") => Some(
             math::expand(&emit, which, &operands)
                 .map_err(|m| Failure::new(op.location(), m).next("compute it in f32 or f64"))?,

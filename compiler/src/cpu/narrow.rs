@@ -52,6 +52,16 @@ pub fn truncate<'c>(e: &Emit<'c>, v: Val<'c>, f16c: bool) -> Option<Val<'c>> {
     Some(integers(e, "bitcast", raw, e.ty))
 }
 
+/// An integer as `e.ty` by way of f32; `None` where `e.ty` is no narrow float.
+pub fn from_integer<'c>(e: &Emit<'c>, op: &str, v: Val<'c>, f16c: bool) -> Option<Val<'c>> {
+    let to = element_type(e.ty);
+    if to != e.b.ty("bf16") && to != e.b.ty("f16") {
+        return None;
+    }
+    let single = e.b.value(op, &[v], &[], with_element(e.ty, e.b.ty("f32")));
+    truncate(e, single, f16c).or_else(|| Some(integers(e, "truncf", single, e.ty)))
+}
+
 /// f64 to f32, inexact results with an odd mantissa: a second rounding then gives what one alone would have.
 fn round_to_odd<'c>(e: &Emit<'c>, v: Val<'c>) -> Val<'c> {
     let d = e.typed(v.r#type());

@@ -6,6 +6,7 @@ use super::index::Facts;
 use super::rows_plan::{Rows, analyze};
 use super::schedule::Schedule;
 use super::{choose, cpu, domain, pointwise, rows};
+use crate::graph::{ENTRY, KERNEL};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::ir;
 use melior::ir::attribute::{
@@ -39,9 +40,9 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     // SAFETY: the module outlives the pass.
     let body = unsafe { BlockRef::<'c, 'c>::from_raw(module.body().to_raw()) };
     let functions: Vec<_> = ir::ops(body).into_iter().filter(|op| ir::name(op) == "func.func").collect();
-    let marked = functions.iter().any(|f| f.has_attribute("graph.kernel"));
+    let marked = functions.iter().any(|f| f.has_attribute(KERNEL) || f.has_attribute(ENTRY));
     for function in functions {
-        if is_kernel(function) && (!marked || function.has_attribute("graph.kernel")) {
+        if is_kernel(function) && (!marked || function.has_attribute(KERNEL)) {
             lower(cx, function)?;
             cx.count("kernels", 1);
         }
