@@ -1,4 +1,5 @@
 // RUN: strata-opt %s --target=nvptx:sm_90a --passes=linalg-to-loops | FileCheck %s
+// RUN: strata-opt %s --target=cpu:x86-64-v3 --passes=linalg-to-loops | FileCheck %s --check-prefix=CPU
 
 // CHECK-LABEL: func.func @softmax
 // CHECK-SAME: loop.block = 256 : i64, loop.grid = #graph.dims<16384>, loop.kernel
@@ -10,6 +11,16 @@
 // CHECK: loop.all_reduce add
 // CHECK-NOT: math.exp
 // CHECK-COUNT-2: vector.store {{.*}} {alignment = 16 : i64}
+
+// CPU-LABEL: func.func @softmax
+// CPU: scf.forall ({{.*}}) in (2048)
+// CPU: memref.alloca() {alignment = 64 : i64} : memref<4096xf32>
+// CPU: arith.maximumf {{.*}} : vector<8xf32>
+// CPU: vector.reduction <maximumf>
+// CPU: math.exp {{.*}} : vector<8xf32>
+// CPU: vector.reduction <add>
+// CPU-NOT: math.exp
+// CPU: mapping = [#loop.task]
 
 func.func @softmax(%x: tensor<16384x4096xbf16>) -> tensor<16384x4096xbf16> {
   %1 = tensor.empty() : tensor<16384x4096xf32>

@@ -1,19 +1,16 @@
 //! The emitter's state: scopes, variables, memoised values, and the ops that loops are made of.
 
 use super::group::{Group, NodeId, V, value};
-use super::index::{Facts, linearize};
+use super::index::Facts;
 use melior::Context;
 use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::r#type::MemRefType;
 use melior::ir::{
     Attribute, Block, BlockLike, BlockRef, Location, Region, RegionLike, Type, TypeLike, ValueLike,
 };
 use std::collections::BTreeMap;
 use strata_dialects::Builder;
-use strata_dialects::types::dtype_to_mlir;
-use strata_runtime::DType;
-use strata_runtime::sym::{Atom, Expr, SymbolId};
+use strata_runtime::sym::{Expr, SymbolId};
 
 /// An emitted value: one scalar for all lanes, or a vector with one element a lane.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +29,9 @@ pub struct Scope<'c> {
     /// Appends to the block.
     pub b: Builder<'c, 'c>,
     values: BTreeMap<Place, Val<'c>>,
-    indices: BTreeMap<Expr, V<'c>>,
+    pub(super) indices: BTreeMap<Expr, V<'c>>,
     /// Variables that the block defines.
-    variables: BTreeMap<SymbolId, V<'c>>,
+    pub(super) variables: BTreeMap<SymbolId, V<'c>>,
     /// Whether the block runs on a condition: nothing that only makes sense under it may move out.
     guard: bool,
 }
@@ -353,291 +350,6 @@ impl<'c, 'g> Emitter<'c, 'g> {
         });
         self.scopes[depth].b.before = before;
         value(op.result(0).expect("one result"))
-    }
-
-    /// The innermost scope that defines a variable of `e`; at least the second, so that kernels keep their arithmetic inside.
-    fn depth(&self, e: &Expr) -> usize {
-        let outermost = 1.min(self.scopes.len() - 1);
-        e.symbols()
-            .into_iter()
-            .filter(|&s| s != self.lane)
-            .map(|s| {
-                self.scopes
-                    .iter()
-                    .rposition(|scope| scope.variables.contains_key(&s))
-                    .unwrap_or_else(|| panic!("variable {s:?} is not bound"))
-            })
-            .fold(outermost, usize::max)
-    }
-
-    /// An index expression as a value.
-    pub fn index(&mut self, e: &Expr) -> V<'c> {
-        let depth = self.depth(e);
-        if let Some(v) = self.scopes[..=depth].iter().rev().find_map(|s| s.indices.get(e)) {
-            return *v;
-        }
-        let ty = Type::index(self.context());
-        let v = if let Some(s) = e.as_sym() {
-            self.scopes[..=depth]
-                .iter()
-                .rev()
-                .find_map(|scope| scope.variables.get(&s))
-                .copied()
-                .expect("a bound variable")
-        } else if let Some(c) = e.as_const() {
-            self.scopes[depth].b.index(c)
-        } else {
-            // Outer parts first, so that each goes as far out as it can; constants last.
-            let mut terms: Vec<(usize, Expr)> = Vec::new();
-            let mut constant = 0;
-            for (atoms, c) in e.terms() {
-                if atoms.is_empty() {
-                    constant = c;
-                    continue;
-                }
-                let product = self.product(atoms);
-                let term = if c == 1 { product.clone() } else { product * Expr::from(c) };
-                terms.push((self.depth(&term), term));
-            }
-            if terms.len() == 1 && constant == 0 {
-                let (atoms, c) = e.terms().next().expect("one term");
-                self.term(atoms, c)
-            } else {
-                terms.sort();
-                let mut sum: Option<(V<'c>, usize)> = None;
-                for (d, t) in &terms {
-                    let v = self.index(t);
-                    sum = Some(match sum {
-                        None => (v, *d),
-                        Some((s, at)) => {
-                            let at = at.max(*d);
-                            (self.scopes[at].b.value("arith.addi", &[s, v], ty, &[]), at)
-                        }
-                    });
-                }
-                let (sum, at) = sum.expect("a term that is not constant");
-                if constant == 0 {
-                    sum
-                } else {
-                    let c = self.index(&constant.into());
-                    self.scopes[at].b.value("arith.addi", &[sum, c], ty, &[])
-                }
-            }
-        };
-        self.scopes[depth].indices.insert(e.clone(), v);
-        v
-    }
-
-    fn product(&self, atoms: &[Atom]) -> Expr {
-        let single = |a: &Atom| match a {
-            Atom::Sym(s) => Expr::from(*s),
-            Atom::FloorDiv(a, b) => a.floor_div(b),
-            Atom::Mod(a, b) => a.modulo(b),
-            Atom::Min(a, b) => a.minimum(b),
-            Atom::Max(a, b) => a.maximum(b),
-        };
-        atoms.iter().map(single).product()
-    }
-
-    /// `c * atoms` as a value, in the scope it belongs to.
-    fn term(&mut self, atoms: &[Atom], c: i64) -> V<'c> {
-        let ty = Type::index(self.context());
-        let mut out: Option<V<'c>> = None;
-        let mut depth = 1.min(self.scopes.len() - 1);
-        if atoms.len() > 1 || c != 1 {
-            for a in atoms {
-                let e = self.product(std::slice::from_ref(a));
-                depth = depth.max(self.depth(&e));
-                let v = self.index(&e);
-                out = Some(match out {
-                    None => v,
-                    Some(o) => self.scopes[depth].b.value("arith.muli", &[o, v], ty, &[]),
-                });
-            }
-            let v = out.expect("at least one atom");
-            if c == 1 {
-                return v;
-            }
-            let k = self.index(&c.into());
-            return self.scopes[depth].b.value("arith.muli", &[v, k], ty, &[]);
-        }
-        let (a, b, name) = match &atoms[0] {
-            Atom::Sym(_) => unreachable!("variables are looked up"),
-            Atom::FloorDiv(a, b) => (a, b, "div"),
-            Atom::Mod(a, b) => (a, b, "rem"),
-            Atom::Min(a, b) => (a, b, "arith.minsi"),
-            Atom::Max(a, b) => (a, b, "arith.maxsi"),
-        };
-        let depth = self.depth(a).max(self.depth(b));
-        // Arithmetic moves out of loops that may not run, where a size may be 0.
-        let divides = matches!(&atoms[0], Atom::FloorDiv(..) | Atom::Mod(..));
-        let divisor =
-            if divides && self.facts.interval(b).0.is_none_or(|l| l < 1) { &b.maximum(&1.into()) } else { b };
-        let (x, y) = (self.index(a), self.index(divisor));
-        let b_builder = self.scopes[depth].b;
-        let op = |name: &str, x, y| b_builder.value(name, &[x, y], ty, &[]);
-        match name {
-            "div" if self.facts.nonnegative(a) => op("arith.divui", x, y),
-            "rem" if self.facts.nonnegative(a) => op("arith.remui", x, y),
-            "div" => op("arith.floordivsi", x, y),
-            // Of a dividend that may be negative: a - floor(a / b) * b.
-            "rem" => {
-                let q = op("arith.floordivsi", x, y);
-                let product = op("arith.muli", q, y);
-                op("arith.subi", x, product)
-            }
-            _ => op(name, x, y),
-        }
-    }
-
-    /// Whether a position is inside of `0..size`, as far as it is not known anyway; `None` where it is.
-    pub fn in_range(&mut self, position: &Expr, size: &Expr) -> Option<V<'c>> {
-        let mut condition = None;
-        if !self.facts.nonnegative(position) {
-            let zero = 0.into();
-            condition = Some(self.compare("sge", position, &zero));
-        }
-        if !self.facts.below(position, size) {
-            let c = self.compare("slt", position, size);
-            condition = Some(self.and(condition, c));
-        }
-        condition
-    }
-
-    /// Both conditions.
-    pub fn and(&self, a: Option<V<'c>>, b: V<'c>) -> V<'c> {
-        match a {
-            None => b,
-            Some(a) => self.b().value("arith.andi", &[a, b], b.r#type(), &[]),
-        }
-    }
-
-    /// `arith.cmpi` of two index expressions; predicates `sge`, `slt`, `eq`.
-    pub fn compare(&mut self, predicate: &str, x: &Expr, y: &Expr) -> V<'c> {
-        let (x, y) = (self.index(x), self.index(y));
-        let number = match predicate {
-            "eq" => 0,
-            "slt" => 2,
-            _ => 5,
-        };
-        let context = self.context();
-        let p = self.attribute(&format!("{number} : i64"));
-        self.b().value("arith.cmpi", &[x, y], dtype_to_mlir(context, DType::I1), &[("predicate", p)])
-    }
-
-    /// A private or shared array. `space` is `private` or `workgroup`.
-    pub fn array(&mut self, shape: &[i64], element: Type<'c>, space: &str) -> V<'c> {
-        let memory = self.attribute(&format!("#gpu.address_space<{space}>"));
-        let ty: Type<'c> = MemRefType::new(element, shape, None, Some(memory)).into();
-        let segments = DenseI32ArrayAttribute::new(self.context(), &[0, 0]).into();
-        self.b().value("memref.alloca", &[], ty, &[("operandSegmentSizes", segments)])
-    }
-
-    /// `memref.load`.
-    pub fn load(&mut self, memref: V<'c>, index: &[Expr]) -> V<'c> {
-        let mut operands = vec![memref];
-        operands.extend(index.iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        // SAFETY: memrefs are shaped types.
-        let ty = unsafe { Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(memref.r#type().to_raw())) };
-        self.b().value("memref.load", &operands, ty, &[])
-    }
-
-    /// `memref.store`.
-    pub fn store(&mut self, v: V<'c>, memref: V<'c>, index: &[Expr]) {
-        let mut operands = vec![v, memref];
-        operands.extend(index.iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        self.b().op("memref.store", &operands, &[], &[], vec![]);
-    }
-
-    /// `index` for lane 0.
-    pub fn lane_zero(&self, index: &[Expr]) -> Vec<Expr> {
-        self.at_lane(index, 0)
-    }
-
-    /// `index` for one lane.
-    pub fn at_lane(&self, index: &[Expr], l: i64) -> Vec<Expr> {
-        let lane = self.lane;
-        index.iter().map(|e| e.substitute(&|s| if s == lane { l.into() } else { s.into() })).collect()
-    }
-
-    /// The bytes to which the first lane of an access is aligned at least, as far as it matters: 16 on the GPU, where buffers start
-    /// at multiples of 16 bytes; on the CPU nothing is gained by more than an element's own.
-    pub fn alignment(&self, index: &[Expr], shape: &[Expr], dtype: DType) -> i64 {
-        let size = dtype.size() as i64;
-        if self.cpu {
-            return size;
-        }
-        let linear = linearize(&self.lane_zero(index), shape);
-        let elements = match self.facts.divisor(&linear) {
-            0 => self.lanes,
-            d => strata_runtime::sym::gcd(d, self.lanes),
-        };
-        (elements * size).min(16.max(size))
-    }
-
-    /// `vector.load` of a row of lanes.
-    pub fn load_vector(&mut self, memref: V<'c>, index: &[Expr], shape: &[Expr], dtype: DType) -> V<'c> {
-        let alignment = self.alignment(index, shape, dtype);
-        let mut operands = vec![memref];
-        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        let ty = self.vector_type(dtype);
-        let a = self.attribute(&format!("{alignment} : i64"));
-        self.b().value("vector.load", &operands, ty, &[("alignment", a)])
-    }
-
-    /// `vector.store` of a row of lanes.
-    pub fn store_vector(&mut self, v: V<'c>, memref: V<'c>, index: &[Expr], shape: &[Expr], dtype: DType) {
-        let alignment = self.alignment(index, shape, dtype);
-        let mut operands = vec![v, memref];
-        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        let a = self.attribute(&format!("{alignment} : i64"));
-        self.b().op("vector.store", &operands, &[], &[("alignment", a)], vec![]);
-    }
-
-    /// Reads the lanes of a private array.
-    pub fn load_private(&mut self, memref: V<'c>, index: &[Expr], dtype: DType) -> V<'c> {
-        if self.lanes == 1 {
-            return self.load(memref, index);
-        }
-        let mut operands = vec![memref];
-        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        self.b().value("vector.load", &operands, self.vector_type(dtype), &[])
-    }
-
-    /// Writes the lanes of a private array.
-    pub fn store_private(&mut self, v: Val<'c>, memref: V<'c>, index: &[Expr]) {
-        if self.lanes == 1 {
-            return self.store(v.v, memref, index);
-        }
-        let mut operands = vec![self.widen(v), memref];
-        operands.extend(self.lane_zero(index).iter().map(|e| self.index(e)).collect::<Vec<_>>());
-        self.b().op("vector.store", &operands, &[], &[], vec![]);
-    }
-
-    /// The vector type with one element a lane.
-    pub fn vector_type(&self, dtype: DType) -> Type<'c> {
-        vector_of(dtype_to_mlir(self.context(), dtype), self.lanes)
-    }
-
-    /// A value as a vector.
-    pub fn widen(&self, x: Val<'c>) -> V<'c> {
-        if x.lanes {
-            return x.v;
-        }
-        self.b().value("vector.broadcast", &[x.v], vector_of(x.v.r#type(), self.lanes), &[])
-    }
-
-    /// A vector of scalars, one a lane.
-    pub fn gather(&self, scalars: &[V<'c>]) -> V<'c> {
-        let ty = vector_of(scalars[0].r#type(), scalars.len() as i64);
-        self.b().value("vector.from_elements", scalars, ty, &[])
-    }
-
-    /// One lane of a vector.
-    pub fn extract(&self, v: V<'c>, l: i64) -> V<'c> {
-        let ty = strata_dialects::build::element(v.r#type());
-        let at = DenseI64ArrayAttribute::new(self.context(), &[l]).into();
-        self.b().value("vector.extract", &[v], ty, &[("static_position", at)])
     }
 }
 

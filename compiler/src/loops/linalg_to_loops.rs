@@ -1,8 +1,9 @@
 //! Pass `linalg-to-loops`: every tensor-level kernel function becomes a scheduled loop nest on memrefs.
 
 use super::emitter::Emitter;
-use super::group::{Group, V, read, value};
+use super::group::{Group, V, value};
 use super::index::Facts;
+use super::read::read;
 use super::rows_plan::{Rows, analyze};
 use super::schedule::Schedule;
 use super::{choose, cpu, domain, pointwise, rows};

@@ -1,5 +1,8 @@
 //! Emission of scheduled loops from linalg: pass `linalg-to-loops`.
 
+pub mod access;
+pub mod arith;
+pub mod body;
 pub mod choose;
 pub mod cleanup;
 pub mod combine;
@@ -10,6 +13,7 @@ pub mod group;
 pub mod index;
 pub mod linalg_to_loops;
 pub mod pointwise;
+pub mod read;
 pub mod rows;
 pub mod rows_plan;
 pub mod schedule;

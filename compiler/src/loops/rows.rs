@@ -191,7 +191,9 @@ impl<'c> RowsEmitter<'_, 'c> {
         let index: Vec<_> = place
             .1
             .iter()
-            .map(|x| resimplify(e, &x.substitute(&|s| if s == variable { column.clone() } else { s.into() })))
+            .map(|x| {
+                e.facts.simplify(&x.substitute(&|s| if s == variable { column.clone() } else { s.into() }))
+            })
             .collect();
         e.place(place.0, &index)
     }
@@ -371,9 +373,4 @@ fn narrowed<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
         d if d.is_float() => e.convert("arith.truncf", v, d),
         d => e.convert("arith.trunci", v, d),
     }
-}
-
-/// Substitution leaves divisions as they were; what is known of the new variables simplifies them.
-fn resimplify(e: &Emitter<'_, '_>, x: &Expr) -> Expr {
-    e.facts.simplify(x)
 }
