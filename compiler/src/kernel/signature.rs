@@ -7,7 +7,7 @@ use melior::ir::attribute::{ArrayAttribute, IntegerAttribute, StringAttribute, T
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, AttributeLike, BlockLike, BlockRef, Type, TypeLike, Value, ValueLike};
 use strata_dialects::affine::dims_of;
-use strata_runtime::sym::Expr;
+use strata_runtime::sym::{Atom, Expr};
 
 /// A buffer argument.
 pub struct BufferArg<'c> {
@@ -35,6 +35,8 @@ pub struct Signature<'c> {
     pub grid: Vec<Expr>,
     /// Threads a block; 1 where the function says nothing.
     pub block: u32,
+    /// The largest value of each symbol of which one is known: those of `graph.symbols`.
+    largest: Vec<i64>,
 }
 
 /// The loop-level functions (`loop.kernel`) for `target` (`gpu`, `cpu`) of a module.
@@ -121,23 +123,49 @@ impl<'c> Signature<'c> {
                 return Err(fail(format!("symbol s{} is used, but there are {count} symbol arguments", s.0)));
             }
         }
-        Ok(Self { name, buffers, symbols, grid, block: threads as u32 })
+        let largest =
+            crate::interp::symbols::symbols_of(&func).map_err(fail)?.iter().map(|f| f.symbol.max).collect();
+        Ok(Self { name, buffers, symbols, grid, block: threads as u32, largest })
     }
 
-    /// Whether element numbers of every buffer fit 31 bits, so that index arithmetic may have 32 bits. Dynamic sizes are not
-    /// proved to.
+    /// Whether element numbers of every buffer fit 31 bits, so that index arithmetic may have 32 bits. Symbols count with the largest
+    /// value that `graph.symbols` allows, which the runtime checks.
     pub fn fits_32_bits(&self) -> bool {
         const LIMIT: i64 = i32::MAX as i64;
         let span = |b: &BufferArg<'_>| -> Option<i64> {
             let mut last: i64 = 0;
             for (d, s) in b.dims.iter().zip(&b.strides) {
-                last = last.checked_add(d.as_const()?.checked_mul(s.as_const()?)?)?;
+                last = last.checked_add(self.upper(d)?.checked_mul(self.upper(s)?)?)?;
             }
             Some(last)
         };
         // One vector more than the last element may be computed as an address behind a guard.
         self.buffers.iter().all(|b| span(b).is_some_and(|n| n < LIMIT - 65536))
-            && self.grid.iter().all(|e| e.as_const().is_some_and(|n| n < LIMIT))
+            && self.grid.iter().all(|e| self.upper(e).is_some_and(|n| n < LIMIT))
+    }
+
+    /// An upper bound of a size; `None` where none is known.
+    fn upper(&self, e: &Expr) -> Option<i64> {
+        let mut sum: i64 = 0;
+        for (atoms, coefficient) in e.terms() {
+            // Sizes and their parts are not negative, so what is taken away only makes the value smaller.
+            if coefficient < 0 && !atoms.is_empty() {
+                continue;
+            }
+            let mut term = coefficient;
+            for atom in atoms {
+                let bound = match atom {
+                    Atom::Sym(s) => *self.largest.get(s.0 as usize)?,
+                    Atom::FloorDiv(a, b) => self.upper(a)? / b.as_const().filter(|b| *b > 0)?,
+                    Atom::Mod(_, b) => self.upper(b)?,
+                    Atom::Min(a, b) => self.upper(a)?.min(self.upper(b)?),
+                    Atom::Max(a, b) => self.upper(a)?.max(self.upper(b)?),
+                };
+                term = term.checked_mul(bound.max(0))?;
+            }
+            sum = sum.checked_add(term)?;
+        }
+        Some(sum)
     }
 }
 

@@ -8,7 +8,7 @@ const TARGETS: [&str; 3] = ["cpu:x86-64", "cpu:x86-64-v3", "cpu:native"];
 /// Softmax over rows: vector loop, tail, symbols.
 const SOFTMAX: &str = r#"
 func.func @softmax(%x: memref<?x?xf32> {loop.dims = #graph.dims<s0, s1>}, %y: memref<?x?xf32> {loop.dims = #graph.dims<s0, s1>, loop.out}, %rows: index, %cols: index)
-    attributes {loop.kernel, loop.target = "cpu", loop.grid = #graph.dims<s0>} {
+    attributes {loop.kernel, loop.target = "cpu", loop.grid = #graph.dims<s0>, graph.symbols = [{name = "rows"}, {name = "cols"}]} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.forall (%row) in (%rows) {

@@ -229,6 +229,20 @@ fn warp_reductions_need_no_barrier() {
         return
       }"#;
     check("warp_rows", source, 2, 0);
+    // A known largest size proves that 32 bits are enough.
+    let bounded = |max: &str| {
+        source.replace(
+            "loop.kernel,",
+            &format!("loop.kernel, graph.symbols = [{{name = \"n\", max = {max}}}],"),
+        )
+    };
+    for (text, bits) in [(source.to_owned(), 64), (bounded("4096"), 32), (bounded("16777216"), 64)] {
+        let context = strata_dialects::register::context();
+        let module = Module::parse(&context, &text).expect("it parses");
+        run_pass(&context, &module, &loop_to_gpu::PASS, "nvptx:sm_90a").expect("it lowers");
+        let lowered = module.as_operation().to_string();
+        assert!(lowered.contains(&format!("loop.index_bits = {bits} : i64")), "{lowered}");
+    }
     let kernel = &compile(source, "sm_90a").expect("it compiles")[0];
     assert_eq!(kernel.ptx.matches("shfl.sync.bfly").count(), 5);
     assert!(!kernel.ptx.contains("bar.sync") && !kernel.ptx.contains(".shared"));
