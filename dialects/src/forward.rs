@@ -2,7 +2,7 @@
 
 use crate::attr::{Attr, dense};
 use crate::ops::lookup;
-use crate::reference::Rounding;
+use crate::reference::{RefTensor, Rounding};
 use crate::spec::Fold;
 use crate::types::TensorType;
 use crate::view::OpView;
@@ -82,6 +82,22 @@ extern "C" fn strataTableFold(
             let Some(Attr::Elements(e)) = view.attr("value") else { return 0 };
             // SAFETY: out pointers of the caller.
             unsafe { *attribute = e.attribute().to_raw_attribute() };
+            return 1;
+        }
+        // What has no elements needs no computation.
+        if let [ty] = view.results.as_slice()
+            && ty.numel().as_const() == Some(0)
+            && let Some(shape) = ty.static_shape()
+        {
+            let empty =
+                RefTensor::generate(ty.dtype, &shape, Rounding::Exact, |_| unreachable!("no elements"));
+            // SAFETY: the context outlives the op; out pointer of the caller.
+            unsafe {
+                let context = op.context();
+                let context = context.to_ref();
+                let Ok(mlir) = ty.to_mlir(context) else { return 0 };
+                *attribute = dense(context, mlir, &empty).to_raw_attribute();
+            }
             return 1;
         }
         let constants: Vec<_> = known

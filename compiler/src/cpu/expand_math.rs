@@ -54,6 +54,7 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     for op in ops(body) {
         if name(&op) == "llvm.func" {
             walk(cx, op, choice)?;
+            super::narrow_moves::erase_bf16(cx.context, op)?;
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ pub mod expand_math;
 mod legal;
 pub mod loop_to_cpu;
 mod narrow;
+mod narrow_moves;
 pub mod processor;
 
 use crate::driver::pass::{Failure, PassCx};

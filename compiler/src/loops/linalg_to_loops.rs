@@ -7,8 +7,8 @@ use super::read::read;
 use super::rows_plan::{Rows, analyze};
 use super::schedule::Schedule;
 use super::{choose, cpu, domain, pointwise, rows};
-use crate::graph::{ENTRY, KERNEL};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::graph::{ENTRY, KERNEL};
 use crate::ir;
 use melior::ir::attribute::{
     ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
