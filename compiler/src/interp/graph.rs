@@ -179,7 +179,7 @@ impl<'c> Interpreter<'_, 'c> {
                 )));
             }
         }
-        let facts = symbols::symbols_of(&function).map_err(at)?;
+        let facts = symbols::symbols_for(&function, types).map_err(at)?;
         let shapes: Vec<&[usize]> = inputs.iter().map(|t| t.shape.as_slice()).collect();
         match given {
             None => symbols::bind(&facts, types, &shapes).map_err(at),

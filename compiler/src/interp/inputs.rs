@@ -1,6 +1,6 @@
 //! What a function takes, and random tensors for it.
 
-use super::symbols::{SymbolFact, symbols_of};
+use super::symbols::{SymbolFact, symbols_for};
 use super::{argument_attribute, argument_type, find, graph, level_of};
 use crate::driver::pass::Level;
 use crate::ir::body;
@@ -23,7 +23,6 @@ pub struct Signature {
 pub fn signature(module: &Module<'_>, name: &str) -> Result<Signature, String> {
     let function = find(module, name).ok_or_else(|| format!("the module defines no function @{name}"))?;
     let block = body(&function).ok_or_else(|| format!("@{name} has no body"))?;
-    let symbols = symbols_of(&function)?;
     let inputs = if level_of(function) == Level::Graph {
         graph::argument_types(block)?
     } else {
@@ -36,6 +35,7 @@ pub fn signature(module: &Module<'_>, name: &str) -> Result<Signature, String> {
         }
         inputs
     };
+    let symbols = symbols_for(&function, &inputs)?;
     Ok(Signature { inputs, symbols })
 }
 

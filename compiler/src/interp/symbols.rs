@@ -43,6 +43,19 @@ pub fn symbols_of<'c: 'a, 'a>(function: &impl OperationLike<'c, 'a>) -> Result<V
         .collect()
 }
 
+/// The symbols that a function declares, and those that its types use beyond: hand-written kernels have no `graph.symbols`.
+pub fn symbols_for<'c: 'a, 'a>(
+    function: &impl OperationLike<'c, 'a>,
+    types: &[TensorType],
+) -> Result<Vec<SymbolFact>, String> {
+    let mut facts = symbols_of(function)?;
+    let used = types.iter().flat_map(|t| &t.shape).flat_map(Expr::symbols).map(|s| s.0 as usize + 1).max();
+    for i in facts.len()..used.unwrap_or(0) {
+        facts.push(SymbolFact { symbol: Symbol::named(format!("s{i}")), def: None });
+    }
+    Ok(facts)
+}
+
 /// Values of the symbols such that `types` have the sizes `shapes`. Errors say which size does not fit, and to what.
 pub fn bind(facts: &[SymbolFact], types: &[TensorType], shapes: &[&[usize]]) -> Result<Vec<i64>, String> {
     let mut bound: Vec<Option<i64>> = vec![None; facts.len()];
