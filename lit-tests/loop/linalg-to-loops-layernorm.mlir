@@ -4,7 +4,7 @@
 // CHECK: scf.forall ({{.*}}) in (16384)
 // CHECK-COUNT-2: vector.load
 // CHECK: loop.all_reduce add
-// CHECK-NOT: vector.load
+// CHECK-NOT: vector.load %arg
 // CHECK: loop.all_reduce add
 // The weights are read once, in the last stage.
 // CHECK-COUNT-4: vector.load {{.*}} : memref<4096xbf16>

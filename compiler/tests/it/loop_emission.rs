@@ -2,7 +2,6 @@
 //! graph gives.
 
 use crate::interp_cases::{Gen, case, module, module_of};
-use crate::tensor_equivalence::lower as to_linalg;
 use melior::Context;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Module, Value};
@@ -21,6 +20,13 @@ use strata_runtime::sym::Expr;
 
 const BUDGET: u64 = 20_000_000;
 const TARGETS: [&str; 2] = ["cpu:x86-64-v3", "nvptx:sm_90a"];
+
+fn to_linalg<'c>(context: &'c Context, module: &Module<'c>, numerics: &str) -> Result<(), Failure> {
+    let options = BTreeMap::from([("numerics".to_owned(), numerics.to_owned())]);
+    let target = TARGETS[0].parse().expect("a target");
+    let cx = PassCx { context, target, options, stats: RefCell::default() };
+    (strata_compiler::tensor::graph_to_linalg::PASS.run)(&cx, module)
+}
 
 fn to_loops<'c>(
     context: &'c Context,
@@ -41,6 +47,7 @@ fn check<'c>(
     context: &'c Context,
     build: impl Fn() -> Result<Module<'c>, Violation>,
     seed: u64,
+    numerics: &str,
     schedules: &[(&str, &str)],
 ) -> bool {
     let Ok(graph) = build() else { return false };
@@ -57,17 +64,10 @@ fn check<'c>(
     for &(target, schedule) in schedules {
         let m = build().expect("built before");
         let before = m.as_operation().to_string();
-        to_linalg(context, &m).unwrap_or_else(|e| panic!("{e}\n{before}"));
+        to_linalg(context, &m, numerics).unwrap_or_else(|e| panic!("{e}\n{before}"));
         let tensor = m.as_operation().to_string();
         to_loops(context, &m, target, schedule)
             .unwrap_or_else(|e| panic!("{target}: {e}\n{before}\n{tensor}"));
-        if std::env::var_os("EMIT_ONLY").is_some() {
-            if target == TARGETS[1] && !tensor.contains("f64") {
-                let loops = m.as_operation().to_string();
-                to_ptx(context, &m).unwrap_or_else(|e| panic!("{e}\n{before}\n{loops}"));
-            }
-            continue;
-        }
         let got = match run(&m, Rounding::Exact) {
             // Reductions of different shapes inside of each other are computed again for every element: right, but long.
             Err(e) if e.message.contains("budget") => continue,
@@ -213,7 +213,7 @@ proptest! {
                 let mut g = Gen::new(seed ^ (i as u64) << 32);
                 for k in 0..10 {
                     let Some(c) = case(spec.name, dtype, &mut g) else { break };
-                    if check(&context, || module_of(&context, &c), seed.wrapping_add(k), &CHOSEN) {
+                    if check(&context, || module_of(&context, &c), seed.wrapping_add(k), "default", &CHOSEN) {
                         break;
                     }
                 }
@@ -229,7 +229,8 @@ proptest! {
     fn fused_programs(seed: u64) {
         let context = strata_dialects::context();
         let dtype = [DType::F32, DType::BF16, DType::F16, DType::I32, DType::I8][(seed % 5) as usize];
-        check(&context, || program(&context, seed, dtype, 16), seed, &CHOSEN);
+        // In the default numerics a value may be rounded at one use and not at another, and the difference of both is not small.
+        check(&context, || program(&context, seed, dtype, 16), seed, "strict", &CHOSEN);
     }
 }
 
@@ -323,7 +324,8 @@ fn row_schedules_agree() {
             }
             let list: Vec<(&str, &str)> = all.iter().map(|(t, s)| (*t, s.as_str())).collect();
             seed += 1;
-            checked += usize::from(check(&context, || normalised(&context, dtype, &shape), seed, &list));
+            checked +=
+                usize::from(check(&context, || normalised(&context, dtype, &shape), seed, "default", &list));
         }
     }
     assert_eq!(checked, 21, "every case is checked");
@@ -352,7 +354,7 @@ fn unfit_schedules_are_refused() {
         (TARGETS[1], r#"{"kind":"columns"}"#, "the option schedule is not a schedule"),
     ] {
         let m = normalised(&context, DType::F32, &shape).expect("a module");
-        to_linalg(&context, &m).expect("linalg");
+        to_linalg(&context, &m, "default").expect("linalg");
         let e = to_loops(&context, &m, target, schedule).expect_err("refused");
         assert!(e.message.contains(reason), "{e}");
         assert_eq!(e.location, "case.py:7:3");
