@@ -2,8 +2,8 @@
 
 use crate::driver::diagnostics::Diagnostic;
 use crate::driver::pass::Failure;
-use crate::driver::run::{RunConfig, run};
 use crate::driver::phase::{Phase, phases};
+use crate::driver::run::{RunConfig, run};
 use crate::driver::step::{Step, StepKind, steps};
 use crate::graph::to_plan::{self, KernelInfo};
 use crate::graph::{KERNEL, entry};

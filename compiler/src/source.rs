@@ -45,13 +45,14 @@ pub fn module<'c>(
     match input {
         Input::Mlir(text) => {
             let collector = Collector::new(context);
-            strata_dialects::tool::parse_module(context, text.as_bytes(), name).ok_or_else(|| collector.take())
+            strata_dialects::tool::parse_module(context, text.as_bytes(), name)
+                .ok_or_else(|| collector.take())
         }
         Input::Onnx(bytes) => {
             let model =
                 import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
             import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
         }
-Input::Fx(text) => import::fx::to_module(context, text).map_err(one),
+        Input::Fx(text) => import::fx::to_module(context, text).map_err(one),
     }
 }

@@ -28,8 +28,10 @@ const GRAPH: Phase = phase(
 );
 const FUSED: Phase = phase("fused", "an entry function that calls kernel functions", "fuse,outline-kernels");
 const TENSOR: Phase = phase("tensor", "kernels as linalg on tensors", "graph-to-linalg,cse");
-const LOOP: Phase = phase("loop", "kernels as scheduled loops on memrefs", "linalg-to-loops,canonicalize,cse");
-const GPU_LLVM: Phase = phase("llvm", "kernels as gpu modules with hardware math", "loop-to-gpu,math-to-nvvm");
+const LOOP: Phase =
+    phase("loop", "kernels as scheduled loops on memrefs", "linalg-to-loops,canonicalize,cse");
+const GPU_LLVM: Phase =
+    phase("llvm", "kernels as gpu modules with hardware math", "loop-to-gpu,math-to-nvvm");
 const CPU_LLVM: Phase = phase("llvm", "kernels as functions of the LLVM dialect", "loop-to-cpu,expand-math");
 
 static CPU: &[Phase] = &[INPUT, GRAPH, FUSED, TENSOR, LOOP, CPU_LLVM];

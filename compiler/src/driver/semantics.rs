@@ -58,13 +58,20 @@ impl Semantics {
     }
 
     /// Compares with what was known. An error is a difference; a text why there is nothing to compare.
-    fn check(&self, module: &Module<'_>, name: &str, known: &Known, exact: bool) -> Result<Result<Known, String>, String> {
+    fn check(
+        &self,
+        module: &Module<'_>,
+        name: &str,
+        known: &Known,
+        exact: bool,
+    ) -> Result<Result<Known, String>, String> {
         let signature = match interp::signature(module, name) {
             Ok(signature) => signature,
             Err(why) => return Ok(Err(why)),
         };
         if signature.inputs != known.takes {
-            let list = |types: &[TensorType]| types.iter().map(TensorType::to_string).collect::<Vec<_>>().join(", ");
+            let list =
+                |types: &[TensorType]| types.iter().map(TensorType::to_string).collect::<Vec<_>>().join(", ");
             return Err(format!("it takes ({}), took ({})", list(&signature.inputs), list(&known.takes)));
         }
         let now = match evaluate(module, name, &known.inputs, Rounding::Exact) {

@@ -195,15 +195,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
             .collect::<Result<_, _>>()?;
         let classes =
             views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
-        // A user inside of a region counts as a use by the op that holds the region.
-        let at = |user: mlir_sys::MlirOperation| {
-            // SAFETY: parents of a live op, up to null.
-            let parent = |op: &mlir_sys::MlirOperation| unsafe {
-                let parent = mlir_sys::mlirOperationGetParentOperation(*op);
-                (!parent.ptr.is_null()).then_some(parent)
-            };
-            std::iter::successors(Some(user), parent).find_map(|op| place.get(&(op.ptr as usize)).copied())
-        };
+        let at = |user| crate::graph::place_of(&place, user);
         let uses = ops
             .iter()
             .map(|op| {

@@ -155,7 +155,8 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             }
             let view = OpView::new(&op).map_err(|m| Failure::new(op.location(), m))?;
             let types = view.operands.iter().chain(&view.results).flat_map(|t| &t.shape);
-            let attrs = view.attrs.iter().filter_map(|(_, a)| if let Attr::Dims(d) = a { Some(d) } else { None });
+            let attrs =
+                view.attrs.iter().filter_map(|(_, a)| if let Attr::Dims(d) = a { Some(d) } else { None });
             used.extend(types.chain(attrs.flatten()).flat_map(Expr::symbols).map(|s| s.0));
         }
         Ok(used)

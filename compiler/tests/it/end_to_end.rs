@@ -44,11 +44,14 @@ fn check(context: &Context, c: &Case, seed: u64, options: &Options) -> bool {
     let compiled = match compile(context, &mut module, options) {
         Ok(c) => c,
         // A symbol that no argument shows as a plain size has no value in a call.
-        Err(e) if e.diagnostics.iter().any(|d| d.to_string().contains("is not the size of any input")) => return false,
+        Err(e) if e.diagnostics.iter().any(|d| d.to_string().contains("is not the size of any input")) => {
+            return false;
+        }
         Err(e) => panic!("{:?}\n{before}", e.diagnostics),
     };
     let text = compiled.artifact.plan.to_string();
-    let executable = Executable::new(compiled.artifact, DEVICE.clone()).unwrap_or_else(|e| panic!("{e}\n{before}"));
+    let executable =
+        Executable::new(compiled.artifact, DEVICE.clone()).unwrap_or_else(|e| panic!("{e}\n{before}"));
     let host: Vec<HostTensor> = inputs.iter().map(to_host).collect();
     let results = executable.run_host(&host).unwrap_or_else(|e| panic!("{e}\n{before}\n{text}"));
     let results: Vec<RefTensor> = results.iter().map(to_reference).collect();
@@ -71,7 +74,11 @@ fn check_all(seed: u64, options: &Options) {
             });
             tried += usize::from(done.is_some());
         }
-        assert!(tried > 0 || case(spec.name, DType::F32, &mut Gen::new(seed)).is_none(), "{} has no case", spec.name);
+        assert!(
+            tried > 0 || case(spec.name, DType::F32, &mut Gen::new(seed)).is_none(),
+            "{} has no case",
+            spec.name
+        );
     }
 }
 

@@ -47,7 +47,11 @@ fn arange<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         if n.has(key) { cx.operand(n, key) } else { Ok(Operand::Number(Scalar::I(default))) }
     };
     let (start, step) = (get("start", 0)?, get("step", 1)?);
-    let d = super::lower::wide(if out.dtype == DType::I1 { return Err("a range of truth values".into()) } else { out.dtype });
+    let d = super::lower::wide(if out.dtype == DType::I1 {
+        return Err("a range of truth values".into());
+    } else {
+        out.dtype
+    });
     let mut x = cx.cast(cx.iota(&out.shape, 0)?, d)?;
     if !matches!(step, Operand::Number(Scalar::I(1))) {
         x = cx.op("mul", &[x, cx.fit(&step, d, &out.shape)?])?;

@@ -7,7 +7,8 @@ use strata_dialects::{Attr, TensorType};
 use strata_runtime::sym::Expr;
 
 /// Ops whose result depends on how the operand lies in memory, which is not kept.
-const READ_MEMORY: [&str; 4] = ["aten.as_strided", "aten.as_strided_copy", "aten.as_strided_scatter", "aten.view_as_complex"];
+const READ_MEMORY: [&str; 4] =
+    ["aten.as_strided", "aten.as_strided_copy", "aten.as_strided_scatter", "aten.view_as_complex"];
 
 /// The call of an op in the embedding program.
 ///
@@ -48,13 +49,19 @@ struct Call<'x, 'c, 'a> {
 impl Call<'_, '_, '_> {
     fn argument(&mut self, arg: &Json, n: &Node) -> Result<Json, super::lower::Refusal> {
         Ok(match arg {
-            Json::Array(list) => Json::Array(list.iter().map(|a| self.argument(a, n)).collect::<Result<_, _>>()?),
+            Json::Array(list) => {
+                Json::Array(list.iter().map(|a| self.argument(a, n)).collect::<Result<_, _>>()?)
+            }
             Json::Object(o) => {
                 if let Some(name) = o.get("node").and_then(Json::as_str) {
                     let value = self.cx.value(name, 0)?;
                     let meta = self.cx.meta(name, 0).ok_or("an operand without type")?;
                     if READ_MEMORY.contains(&n.base()) && !meta.is_contiguous() {
-                        return Err(format!("{} reads the memory of an operand that is not contiguous", n.op).into());
+                        return Err(format!(
+                            "{} reads the memory of an operand that is not contiguous",
+                            n.op
+                        )
+                        .into());
                     }
                     self.types.push(meta.torch.clone());
                     self.operands.push(value);

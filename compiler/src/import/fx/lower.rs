@@ -60,8 +60,12 @@ impl<'c, 'a> Cx<'c, 'a> {
 
     /// The value of a node's result.
     pub fn value(&self, name: &str, index: usize) -> One<'c, 'a> {
-        let list = self.values.get(name).ok_or_else(|| format!("node '{name}' is not defined before its use"))?;
-        list.get(index).copied().flatten().ok_or_else(|| format!("result {index} of '{name}' has no value").into())
+        let list =
+            self.values.get(name).ok_or_else(|| format!("node '{name}' is not defined before its use"))?;
+        list.get(index)
+            .copied()
+            .flatten()
+            .ok_or_else(|| format!("result {index} of '{name}' has no value").into())
     }
 
     /// The metadata of a node's result.
@@ -114,7 +118,9 @@ impl<'c, 'a> Cx<'c, 'a> {
     /// A constant of rank 0; integers keep all their bits.
     pub fn scalar(&self, dtype: DType, value: Scalar) -> One<'c, 'a> {
         let value = match (value, dtype) {
-            (Scalar::F(x), d) if !d.is_float() => Scalar::I(if d == DType::I1 { i64::from(x != 0.0) } else { x as i64 }),
+            (Scalar::F(x), d) if !d.is_float() => {
+                Scalar::I(if d == DType::I1 { i64::from(x != 0.0) } else { x as i64 })
+            }
             (Scalar::I(i), d) if d.is_float() => Scalar::F(i as f64),
             (Scalar::I(i), DType::I1) => Scalar::I(i64::from(i != 0)),
             (other, _) => other,
@@ -170,7 +176,8 @@ impl<'c, 'a> Cx<'c, 'a> {
     pub fn transpose(&self, x: Value<'c, 'a>, permutation: &[usize]) -> One<'c, 'a> {
         let mut p = permutation.to_vec();
         let mut x = x;
-        while let Some(op) = crate::graph::definition(x).filter(|op| crate::ir::name(op) == "graph.transpose") {
+        while let Some(op) = crate::graph::definition(x).filter(|op| crate::ir::name(op) == "graph.transpose")
+        {
             let view = strata_dialects::OpView::new(&op)?;
             let inner = view.indices("permutation");
             p = p.iter().map(|&d| inner[d]).collect();
@@ -189,12 +196,15 @@ impl<'c, 'a> Cx<'c, 'a> {
         if *start == Expr::from(0) && *limit == ty.shape[dim] && step == 1 {
             return Ok(x);
         }
-        let pick = |e: &Expr, rest: Vec<Expr>| rest.into_iter().enumerate().map(|(d, r)| if d == dim { e.clone() } else { r }).collect();
+        let pick = |e: &Expr, rest: Vec<Expr>| {
+            rest.into_iter().enumerate().map(|(d, r)| if d == dim { e.clone() } else { r }).collect()
+        };
         let starts: Vec<Expr> = pick(start, vec![Expr::from(0); ty.rank()]);
         let limits: Vec<Expr> = pick(limit, ty.shape.clone());
         let mut steps = vec![1; ty.rank()];
         steps[dim] = step;
-        let attrs = [("starts", Attr::Dims(starts)), ("limits", Attr::Dims(limits)), ("strides", Attr::Ints(steps))];
+        let attrs =
+            [("starts", Attr::Dims(starts)), ("limits", Attr::Dims(limits)), ("strides", Attr::Ints(steps))];
         Ok(self.b.graph1("slice", &[x], &attrs)?)
     }
 

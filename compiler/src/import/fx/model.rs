@@ -132,7 +132,11 @@ pub fn parse(json: &str) -> Result<Graph, String> {
     let json: Json = serde_json::from_str(json).map_err(|e| format!("the FX graph is not JSON: {e}"))?;
     match json["version"].as_i64() {
         Some(VERSION) => {}
-        Some(v) => return Err(format!("the FX graph has version {v}, this compiler reads {VERSION}; use the package and the compiler of one release")),
+        Some(v) => {
+            return Err(format!(
+                "the FX graph has version {v}, this compiler reads {VERSION}; use the package and the compiler of one release"
+            ));
+        }
         None => return Err("the FX graph has no version".into()),
     }
     let mut sizes = Sizes::default();
@@ -192,9 +196,16 @@ fn input(json: &Json, sizes: &mut Sizes) -> Result<Input, String> {
         Some(s) if s.len() == meta.shape.len() => {
             Some(s.iter().map(|e| sizes.parse(e)).collect::<Result<_, _>>()?)
         }
-        Some(s) => return Err(format!("input {name} has {} strides for {} dimensions", s.len(), meta.shape.len())),
+        Some(s) => {
+            return Err(format!("input {name} has {} strides for {} dimensions", s.len(), meta.shape.len()));
+        }
     };
-    Ok(Input::Tensor { name, permutation: permutation(&json["permutation"], meta.shape.len())?, meta, strides })
+    Ok(Input::Tensor {
+        name,
+        permutation: permutation(&json["permutation"], meta.shape.len())?,
+        meta,
+        strides,
+    })
 }
 
 fn output(json: &Json) -> Result<Output, String> {
@@ -232,9 +243,8 @@ pub fn dtype(torch: &str) -> Result<(DType, bool), String> {
         "complex64" | "uint64" => (DType::I64, false),
         "uint32" | "complex32" => (DType::I32, false),
         "int16" | "uint16" => (DType::F16, false),
-        "uint8" | "float8_e4m3fn" | "float8_e5m2" | "float8_e4m3fnuz" | "float8_e5m2fnuz" | "float8_e8m0fnu" => {
-            (DType::I8, false)
-        }
+        "uint8" | "float8_e4m3fn" | "float8_e5m2" | "float8_e4m3fnuz" | "float8_e5m2fnuz"
+        | "float8_e8m0fnu" => (DType::I8, false),
         other => return Err(format!("element type {other} has no storage here")),
     })
 }
@@ -252,9 +262,9 @@ fn node(json: &Json, sizes: &mut Sizes) -> Result<Node, String> {
     for (key, value) in raw {
         args.insert(key.clone(), arg(value, sizes).map_err(at)?);
     }
-    let location = json["location"].as_array().and_then(|l| {
-        Some((l.first()?.as_str()?.to_owned(), l.get(1)?.as_u64()? as usize))
-    });
+    let location = json["location"]
+        .as_array()
+        .and_then(|l| Some((l.first()?.as_str()?.to_owned(), l.get(1)?.as_u64()? as usize)));
     Ok(Node {
         op: text(json, "op")?,
         raw: json["args"].clone(),

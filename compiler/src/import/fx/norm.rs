@@ -126,7 +126,8 @@ fn batch_norm<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let mean = stats(cx, "running_mean")?;
     let variance = stats(cx, "running_var")?;
     let rstd = cx.op("rsqrt", &[cx.op("add", &[variance, cx.like(variance, epsilon)?])?])?;
-    let [mean, rstd] = [mean, rstd].map(|t| cx.cast(t, d).and_then(|t| Ok(cx.b.broadcast(t, &[1], &ty.shape)?)));
+    let [mean, rstd] =
+        [mean, rstd].map(|t| cx.cast(t, d).and_then(|t| Ok(cx.b.broadcast(t, &[1], &ty.shape)?)));
     let y = cx.op("mul", &[cx.op("sub", &[wide_x, mean?])?, rstd?])?;
     let y = cx.cast(affine(cx, n, y, &[1])?, ty.dtype)?;
     let mut results = vec![Some(y)];
@@ -146,7 +147,12 @@ fn batch_norm<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     Ok(results)
 }
 
-fn batch_norm_training<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, x: Value<'c, 'a>, epsilon: f64) -> Many<'c, 'a> {
+fn batch_norm_training<'c, 'a>(
+    cx: &mut Cx<'c, 'a>,
+    n: &Node,
+    x: Value<'c, 'a>,
+    epsilon: f64,
+) -> Many<'c, 'a> {
     let ty = cx.ty(x);
     let out = n.result(0)?;
     if n.out.len() > 3 && n.base() != "aten._native_batch_norm_legit_functional" {

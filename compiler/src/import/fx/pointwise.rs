@@ -103,7 +103,8 @@ pub fn truncate<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>) -> One<'c, 'a> {
 /// Whether a remainder of truncating division must be corrected to have the divisor's sign.
 fn wrong_side<'c, 'a>(cx: &Cx<'c, 'a>, r: Value<'c, 'a>, divisor: Value<'c, 'a>) -> One<'c, 'a> {
     let zero = cx.like(r, 0.0)?;
-    let signs = cx.op("xor", &[cx.compare(direction::LT, r, zero)?, cx.compare(direction::LT, divisor, zero)?])?;
+    let signs =
+        cx.op("xor", &[cx.compare(direction::LT, r, zero)?, cx.compare(direction::LT, divisor, zero)?])?;
     cx.op("and", &[signs, cx.compare(direction::NE, r, zero)?])
 }
 
@@ -202,7 +203,8 @@ fn logical<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, op: &str) -> Many<'c, 'a> {
 fn addc<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, op: &str) -> Many<'c, 'a> {
     let out = n.result(0)?;
     let d = wide(out.dtype);
-    let [x, y, z] = ["self", "tensor1", "tensor2"].map(|k| cx.tensor(n, k).and_then(|t| cx.expand(t, d, &out.shape)));
+    let [x, y, z] =
+        ["self", "tensor1", "tensor2"].map(|k| cx.tensor(n, k).and_then(|t| cx.expand(t, d, &out.shape)));
     let mut product = cx.op(op, &[y?, z?])?;
     if n.has("value") {
         product = cx.op("mul", &[product, cx.fit(&cx.operand(n, "value")?, d, &out.shape)?])?;

@@ -27,7 +27,12 @@ struct Window {
 }
 
 impl Window {
-    fn of(n: &Node, out: &Meta, shape: &[strata_runtime::sym::Expr], spatial: usize) -> Result<Self, Refusal> {
+    fn of(
+        n: &Node,
+        out: &Meta,
+        shape: &[strata_runtime::sym::Expr],
+        spatial: usize,
+    ) -> Result<Self, Refusal> {
         let size = n.spatial("kernel_size", spatial, 1)?;
         let stride = match n.ints("stride")?.is_empty() {
             true => size.clone(),
@@ -52,7 +57,8 @@ impl Window {
 
     fn reduce<'c, 'a>(&self, cx: &Cx<'c, 'a>, x: Value<'c, 'a>, kind: i32) -> One<'c, 'a> {
         let rank = cx.ty(x).rank();
-        let all = |list: &[i64], rest: i64| Attr::Ints([vec![rest; rank - list.len()], list.to_vec()].concat());
+        let all =
+            |list: &[i64], rest: i64| Attr::Ints([vec![rest; rank - list.len()], list.to_vec()].concat());
         let attrs = [
             ("kind", Attr::Enum(kind)),
             ("window", all(&self.size, 1)),
@@ -106,7 +112,8 @@ fn adaptive<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         }
     }
     let zero = vec![0; 2];
-    let window = Window { stride: size.clone(), padding: zero.clone(), dilation: vec![1; 2], high: zero, size };
+    let window =
+        Window { stride: size.clone(), padding: zero.clone(), dilation: vec![1; 2], high: zero, size };
     let d: DType = wide(out.dtype);
     let sum = window.reduce(cx, cx.cast(x, d)?, kind::SUM)?;
     let count = cx.like(sum, window.size.iter().product::<i64>() as f64)?;

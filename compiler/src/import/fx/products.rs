@@ -53,7 +53,8 @@ fn product<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, x: &str, y: &str, bias: Option
     let Some(bias) = bias else { return one(product) };
     let get = |key: &str| if n.has(key) { cx.operand(n, key) } else { Ok(Operand::Number(Scalar::I(1))) };
     let (alpha, beta) = (get("alpha")?, get("beta")?);
-    let plain = |o: &Operand<'_, '_>| matches!(o, Operand::Number(Scalar::I(1)) | Operand::Number(Scalar::F(1.0)));
+    let plain =
+        |o: &Operand<'_, '_>| matches!(o, Operand::Number(Scalar::I(1)) | Operand::Number(Scalar::F(1.0)));
     let bias = cx.tensor(n, bias)?;
     if plain(&alpha) && plain(&beta) {
         let bias = cx.expand(bias, out.dtype, &out.shape)?;

@@ -27,7 +27,10 @@ impl Sizes {
 
     /// The symbol of that name.
     pub fn symbol(&self, name: &str) -> Result<Expr, String> {
-        self.by_name.get(name).map(|&i| Expr::sym(i)).ok_or_else(|| format!("symbol '{name}' is not declared"))
+        self.by_name
+            .get(name)
+            .map(|&i| Expr::sym(i))
+            .ok_or_else(|| format!("symbol '{name}' is not declared"))
     }
 
     /// An expression: a number, a symbol's name, or a list of an operator and its operands.

@@ -66,7 +66,12 @@ fn lower<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         if let (Some(v), Some(Some(meta))) = (value, n.out.get(i)) {
             let ty = cx.ty(*v);
             if ty.dtype != meta.dtype || ty.shape != meta.shape {
-                return Err(format!("the lowering gives {ty}, PyTorch says {} {:?}", meta.torch, meta.shape.iter().map(ToString::to_string).collect::<Vec<_>>()).into());
+                return Err(format!(
+                    "the lowering gives {ty}, PyTorch says {} {:?}",
+                    meta.torch,
+                    meta.shape.iter().map(ToString::to_string).collect::<Vec<_>>()
+                )
+                .into());
             }
         }
     }

@@ -50,14 +50,18 @@ pub const TABLE: &[Entry] = &[
     ("aten.leaky_relu", leaky_relu),
     ("aten.elu", elu),
     ("aten.isnan", |cx, n| test(cx, n, |cx, x| cx.compare(direction::NE, x, x))),
-    ("aten.isinf", |cx, n| test(cx, n, |cx, x| {
-        let magnitude = cx.op("abs", &[x])?;
-        cx.compare(direction::EQ, magnitude, cx.like(x, f64::INFINITY)?)
-    })),
-    ("aten.isfinite", |cx, n| test(cx, n, |cx, x| {
-        let magnitude = cx.op("abs", &[x])?;
-        cx.compare(direction::LT, magnitude, cx.like(x, f64::INFINITY)?)
-    })),
+    ("aten.isinf", |cx, n| {
+        test(cx, n, |cx, x| {
+            let magnitude = cx.op("abs", &[x])?;
+            cx.compare(direction::EQ, magnitude, cx.like(x, f64::INFINITY)?)
+        })
+    }),
+    ("aten.isfinite", |cx, n| {
+        test(cx, n, |cx, x| {
+            let magnitude = cx.op("abs", &[x])?;
+            cx.compare(direction::LT, magnitude, cx.like(x, f64::INFINITY)?)
+        })
+    }),
     ("aten.logical_not", |cx, n| {
         let x = cx.cast(cx.tensor(n, "self")?, DType::I1)?;
         one(cx.op("not", &[x])?)

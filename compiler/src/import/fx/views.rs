@@ -45,7 +45,8 @@ pub const TABLE: &[Entry] = &[
 
 /// Whether the op only moves elements, so that their type does not matter.
 pub fn keeps_bits(base: &str) -> bool {
-    !matches!(base, "aten.cat" | "aten.stack" | "aten.constant_pad_nd") && TABLE.iter().any(|(name, _)| *name == base)
+    !matches!(base, "aten.cat" | "aten.stack" | "aten.constant_pad_nd")
+        && TABLE.iter().any(|(name, _)| *name == base)
 }
 
 fn same<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
@@ -227,7 +228,8 @@ fn repeat<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     shape.extend(cx.ty(x).shape);
     // Each dimension as (times, size): [1, size] repeated to [times, size], then flattened.
     let apart: Vec<Expr> = shape.iter().flat_map(|s| [Expr::from(1), s.clone()]).collect();
-    let repeated: Vec<Expr> = shape.iter().zip(&times).flat_map(|(s, &t)| [Expr::from(t), s.clone()]).collect();
+    let repeated: Vec<Expr> =
+        shape.iter().zip(&times).flat_map(|(s, &t)| [Expr::from(t), s.clone()]).collect();
     let x = cx.reshape(x, &apart)?;
     let dtype = cx.ty(x).dtype;
     let x = cx.expand(x, dtype, &repeated)?;
@@ -257,7 +259,13 @@ fn select_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 }
 
 /// `x` with `part` in the place of as many elements from `from`.
-fn replace<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, part: Value<'c, 'a>, dim: usize, from: Expr) -> Many<'c, 'a> {
+fn replace<'c, 'a>(
+    cx: &Cx<'c, 'a>,
+    x: Value<'c, 'a>,
+    part: Value<'c, 'a>,
+    dim: usize,
+    from: Expr,
+) -> Many<'c, 'a> {
     let ty = cx.ty(x);
     let part = cx.cast(part, ty.dtype)?;
     let end = from.clone() + cx.ty(part).shape[dim].clone();
