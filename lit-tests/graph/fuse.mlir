@@ -1,5 +1,5 @@
-// RUN: strata-opt %s --passes=decompose-composites,fuse | FileCheck %s
-// RUN: strata-opt %s --passes=decompose-composites,fuse{enable=false} | FileCheck %s --check-prefix=APART
+// RUN: strata-opt %s --split-input-file --passes=decompose-composites,fuse | FileCheck %s
+// RUN: strata-opt %s --split-input-file --passes=decompose-composites,fuse{enable=false} | FileCheck %s --check-prefix=APART
 
 // Prologue, softmax and epilogue are one kernel.
 // CHECK-LABEL: func.func @scaled_softmax
@@ -14,6 +14,8 @@ func.func @scaled_softmax(%x: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<4x
   return %2 : tensor<4x8xf32>
 }
 
+// -----
+
 // What a library computes stays out; a transposition that it reads through strides does too.
 // CHECK-LABEL: func.func @linear_relu
 // CHECK: graph.transpose %{{.*}} permutation = [1, 0] :
@@ -26,6 +28,8 @@ func.func @linear_relu(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %zero: tensor<4
   return %2 : tensor<4x6xf32>
 }
 
+// -----
+
 // The sum is returned and normalised: one kernel with two results.
 // CHECK-LABEL: func.func @residual
 // CHECK: graph.add {{.*}} {graph.group = 0 : i64}
@@ -36,6 +40,8 @@ func.func @residual(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32
   %1 = graph.layer_norm %0 dims = 1 epsilon = 1.000000e-05 : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
 
 // Reductions over different dimensions are two kernels.
 // CHECK-LABEL: func.func @two_ways

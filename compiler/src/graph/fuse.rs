@@ -195,11 +195,12 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
             .collect::<Result<_, _>>()?;
         let classes =
             views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
+        let at = |user| crate::graph::place_of(&place, user);
         let uses = ops
             .iter()
             .map(|op| {
                 let mut list: Vec<usize> =
-                    op.results().flat_map(|r| users(r.into())).map(|u| place[&(u.ptr as usize)]).collect();
+                    op.results().flat_map(|r| users(r.into())).filter_map(at).collect();
                 list.sort_unstable();
                 list.dedup();
                 list

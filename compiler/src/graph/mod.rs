@@ -36,6 +36,19 @@ pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> 
     unsafe { OperationRef::from_option_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) }
 }
 
+/// The place, in a block's ops, of the op that is `user` or holds it in a region.
+pub fn place_of(
+    places: &std::collections::BTreeMap<usize, usize>,
+    user: mlir_sys::MlirOperation,
+) -> Option<usize> {
+    let parent = |op: &mlir_sys::MlirOperation| {
+        // SAFETY: the parent of a live op, or null.
+        let parent = unsafe { mlir_sys::mlirOperationGetParentOperation(*op) };
+        (!parent.ptr.is_null()).then_some(parent)
+    };
+    std::iter::successors(Some(user), parent).find_map(|op| places.get(&(op.ptr as usize)).copied())
+}
+
 /// The ops that use a value, in the order of MLIR's use list, with repetition.
 pub fn users(value: Value<'_, '_>) -> Vec<MlirOperation> {
     let mut out = Vec::new();

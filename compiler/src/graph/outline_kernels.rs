@@ -63,6 +63,9 @@ fn sort_by_groups(body: BlockRef<'_, '_>) -> Result<(), Failure> {
         ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
     let unit: Vec<Result<i64, usize>> =
         ops.iter().enumerate().map(|(i, op)| group_of(op).map_or(Err(i), Ok)).collect();
+    if unit.iter().all(Result::is_err) {
+        return Ok(());
+    }
     let mut members: BTreeMap<Result<i64, usize>, Vec<usize>> = BTreeMap::new();
     unit.iter().enumerate().for_each(|(i, u)| members.entry(*u).or_default().push(i));
     let mut waiting: BTreeMap<Result<i64, usize>, usize> = members.keys().map(|u| (*u, 0)).collect();
@@ -70,7 +73,7 @@ fn sort_by_groups(body: BlockRef<'_, '_>) -> Result<(), Failure> {
         BTreeMap::new();
     for (i, op) in ops.iter().enumerate() {
         for user in op.results().flat_map(|r| users(r.into())) {
-            let to = unit[place[&(user.ptr as usize)]];
+            let Some(to) = crate::graph::place_of(&place, user).map(|k| unit[k]) else { continue };
             if to != unit[i] && after.entry(unit[i]).or_default().insert(to) {
                 *waiting.get_mut(&to).expect("every unit waits") += 1;
             }

@@ -93,7 +93,9 @@ pub fn use_exchange_table(capsule: &Bound<'_, PyAny>) -> PyResult<()> {
         }
         let t = &*table;
         match (t.allocate, t.to_py, t.view, t.stream) {
-            (Some(allocate), Some(to_py), Some(view), Some(stream)) => Exchange { allocate, to_py, view, stream },
+            (Some(allocate), Some(to_py), Some(view), Some(stream)) => {
+                Exchange { allocate, to_py, view, stream }
+            }
             _ => return Err(PyRuntimeError::new_err("PyTorch's DLPack table lacks functions")),
         }
     };
@@ -103,7 +105,10 @@ pub fn use_exchange_table(capsule: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// The table, once the package has handed it over.
 pub fn exchange() -> PyResult<Exchange> {
-    EXCHANGE.get().copied().ok_or_else(|| PyRuntimeError::new_err("no DLPack table; import strata, not strata_native"))
+    EXCHANGE
+        .get()
+        .copied()
+        .ok_or_else(|| PyRuntimeError::new_err("no DLPack table; import strata, not strata_native"))
 }
 
 /// A tensor that PyTorch owns, with copies of its sizes.
@@ -133,7 +138,8 @@ impl Exchange {
             }
             let t = t.assume_init();
             let rank = t.ndim as usize;
-            let list = |p: *const i64| if rank == 0 { vec![] } else { std::slice::from_raw_parts(p, rank).to_vec() };
+            let list =
+                |p: *const i64| if rank == 0 { vec![] } else { std::slice::from_raw_parts(p, rank).to_vec() };
             let shape = list(t.shape);
             let strides = if t.strides.is_null() {
                 strata_runtime::tensor::row_major_strides(&shape)
@@ -218,7 +224,11 @@ impl Exchange {
         unsafe { self.wrap_managed(py, Box::into_raw(managed)) }
     }
 
-    unsafe fn wrap_managed<'py>(&self, py: Python<'py>, managed: *mut Managed) -> PyResult<Bound<'py, PyAny>> {
+    unsafe fn wrap_managed<'py>(
+        &self,
+        py: Python<'py>,
+        managed: *mut Managed,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let mut object = std::ptr::null_mut();
         // SAFETY: the callee takes the tensor over, also where it fails; a new reference comes back.
         unsafe {
@@ -241,7 +251,8 @@ unsafe extern "C" fn release(managed: *mut Managed) {
 unsafe extern "C" fn note(context: *mut c_void, kind: *const c_char, message: *const c_char) {
     // SAFETY: the context is the string in `allocate`; both texts end in a zero.
     unsafe {
-        let [kind, message] = [kind, message].map(|p| if p.is_null() { "".into() } else { CStr::from_ptr(p).to_string_lossy() });
+        let [kind, message] = [kind, message]
+            .map(|p| if p.is_null() { "".into() } else { CStr::from_ptr(p).to_string_lossy() });
         *context.cast::<String>() = format!("{kind}: {message}");
     }
 }
@@ -266,7 +277,9 @@ fn dtype_of(t: DlType) -> PyResult<DType> {
         (BOOL, 8) => DType::I1,
         (INT | UINT, 8) | (7..=14, 8) => DType::I8,
         (code, bits) => {
-            return Err(PyRuntimeError::new_err(format!("a tensor with DLPack type {code} of {bits} bits has no storage here")));
+            return Err(PyRuntimeError::new_err(format!(
+                "a tensor with DLPack type {code} of {bits} bits has no storage here"
+            )));
         }
     })
 }

@@ -127,7 +127,11 @@ fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileO
             "dump_dir" => options.dump_dir = Some(text()?),
             "reproducer_dir" => options.reproducer_dir = Some(text()?),
             "source_name" => options.source_name = text()?,
-            _ => return Err(PyValueError::new_err(format!("unknown option '{key}'; known: numerics, fallback, dump_dir"))),
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "unknown option '{key}'; known: numerics, fallback, dump_dir"
+                )));
+            }
         }
     }
     Ok(options)
@@ -164,7 +168,8 @@ impl Compiled {
                         v.strides = p.iter().map(|&d| v.strides[d]).collect();
                     }
                     if v.device != self.device && (v.device.kind, self.device.kind) != (CPU, CPU) {
-                        let message = format!("a tensor is on device {:?}, the graph on {:?}", v.device, self.device);
+                        let message =
+                            format!("a tensor is on device {:?}, the graph on {:?}", v.device, self.device);
                         return Err(PyValueError::new_err(message));
                     }
                     v

@@ -55,7 +55,8 @@ fn events(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
 #[pyfunction]
 fn emit(kind: &str, reason: &str, location: &str, next_step: &str) -> PyResult<()> {
     let known = EventKind::ALL.into_iter().find(|k| k.name() == kind);
-    let kind = known.ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("no event is called '{kind}'")))?;
+    let kind = known
+        .ok_or_else(|| pyo3::exceptions::PyValueError::new_err(format!("no event is called '{kind}'")))?;
     emit_event(Event::new(kind, reason).at(location).next(next_step));
     Ok(())
 }

@@ -3,10 +3,10 @@
 use crate::dlpack::{DlDevice, Exchange};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use strata_runtime::DType;
 use strata_runtime::device::{DevicePtr, TensorRef};
 use strata_runtime::error::{Error, ErrorKind, Result};
 use strata_runtime::exec::Allocator;
-use strata_runtime::DType;
 
 /// Arenas begin at a multiple of this.
 const ALIGNMENT: u64 = 256;
@@ -28,7 +28,9 @@ impl TorchMemory<'_> {
             let ptr = self.exchange.view(&tensor)?.ptr;
             Ok((tensor.unbind(), ptr))
         })
-        .map_err(|e: PyErr| Error::new(ErrorKind::Memory, e.to_string()).next("free memory, or use smaller inputs"))
+        .map_err(|e: PyErr| {
+            Error::new(ErrorKind::Memory, e.to_string()).next("free memory, or use smaller inputs")
+        })
     }
 }
 
@@ -49,7 +51,14 @@ impl Allocator for TorchMemory<'_> {
         Ok(aligned(ptr))
     }
 
-    fn output(&mut self, number: usize, dtype: DType, shape: &[i64], strides: &[i64], bytes: usize) -> Result<DevicePtr> {
+    fn output(
+        &mut self,
+        number: usize,
+        dtype: DType,
+        shape: &[i64],
+        strides: &[i64],
+        bytes: usize,
+    ) -> Result<DevicePtr> {
         let view = TensorRef { ptr: DevicePtr::NULL, dtype, shape, strides };
         let (tensor, ptr) = match view.is_contiguous() {
             true => self.new_tensor(dtype, shape)?,

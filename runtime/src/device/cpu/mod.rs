@@ -7,7 +7,6 @@ pub mod features;
 mod memory;
 mod product;
 
-pub use features::native as native_target;
 use super::{
     Device, DevicePtr, Launch, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef, Timestamp,
 };
@@ -15,6 +14,7 @@ use crate::artifact::{Image, ImageKind};
 use crate::error::{Result, bail, err};
 use crate::plan::{DeviceKind, Kernel};
 pub use elf::LoadedObject;
+pub use features::native as native_target;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::time::Instant;

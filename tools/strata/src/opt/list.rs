@@ -44,7 +44,8 @@ pub fn print(args: &Args) -> Result<bool, String> {
             }
         }
         let phases = phase::phases(&target);
-        let list = phases.iter().map(|p| json!({"name": p.name, "summary": p.summary, "pipeline": p.pipeline}));
+        let list =
+            phases.iter().map(|p| json!({"name": p.name, "summary": p.summary, "pipeline": p.pipeline}));
         objects.insert("phases".into(), list.collect());
     }
     if args.list_ops {

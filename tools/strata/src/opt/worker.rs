@@ -3,8 +3,8 @@
 use super::job::{Job, reproducer_folder};
 use super::{Args, Form};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::cell::RefCell;
+use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
@@ -123,7 +123,12 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
     Ok(ok)
 }
 
-fn observers<'a>(args: &'a Args, job: &'a Job, part: usize, checked: &Rc<RefCell<Checked>>) -> Result<Vec<Box<dyn Observer + 'a>>, String> {
+fn observers<'a>(
+    args: &'a Args,
+    job: &'a Job,
+    part: usize,
+    checked: &Rc<RefCell<Checked>>,
+) -> Result<Vec<Box<dyn Observer + 'a>>, String> {
     let mut list: Vec<Box<dyn Observer + 'a>> = Vec::new();
     if let Some(scratch) = &args.worker {
         list.push(Box::new(Progress(move |step, _: &str| {
@@ -187,7 +192,8 @@ fn reproduce(args: &Args, job: &Job, outcome: &Outcome, told: &mut Vec<Value>) {
         let name = job.steps[stopped.number - 1].name.clone();
         match job.reproducer(&stopped.pipeline).write(&reproducer_folder(args), &name, input) {
             Ok(path) => {
-                let seed = args.check_semantics.map(|s| format!(" --check-semantics={s}")).unwrap_or_default();
+                let seed =
+                    args.check_semantics.map(|s| format!(" --check-semantics={s}")).unwrap_or_default();
                 command = format!("strata opt --run-reproducer {}{seed}", path.display());
             }
             Err(message) => eprintln!("warning: {message}"),

@@ -41,15 +41,48 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 fn mutate(text: &str, other: &str, random: &mut SplitMix64) -> String {
-    const NUMBERS: [&str; 10] =
-        ["0", "1", "-1", "2", "7", "64", "4294967296", "9223372036854775807", "-9223372036854775808", "1.0e30"];
+    const NUMBERS: [&str; 10] = [
+        "0",
+        "1",
+        "-1",
+        "2",
+        "7",
+        "64",
+        "4294967296",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.0e30",
+    ];
     const WORDS: [&str; 12] =
         ["?", "f32", "bf16", "i1", "i64", "f8E5M2", "tensor", "<", ">", "graph.exp", "s9", "x"];
+    const OPS: [&str; 8] = [
+        "graph.add",
+        "graph.sub",
+        "graph.mul",
+        "graph.div",
+        "graph.exp",
+        "graph.tanh",
+        "graph.softmax",
+        "graph.not",
+    ];
     let (mut list, others) = (tokens(text), tokens(other));
     let mut pick = |n: usize| (random.next_u64() % n.max(1) as u64) as usize;
-    for _ in 0..1 + pick(3) {
+    for _ in 0..1 + pick(2) {
         let at = pick(list.len());
-        match pick(8) {
+        match pick(14) {
+            // Likely still valid: another op of the same syntax, another value.
+            8..=10 => {
+                let ops: Vec<_> = (0..list.len()).filter(|&i| OPS.contains(&list[i].as_str())).collect();
+                if !ops.is_empty() {
+                    list[ops[pick(ops.len())]] = OPS[pick(OPS.len())].to_owned();
+                }
+            }
+            11..=13 => {
+                let values: Vec<_> = (0..list.len()).filter(|&i| list[i].starts_with('%')).collect();
+                if values.len() > 1 {
+                    list[values[pick(values.len())]] = list[values[pick(values.len())]].clone();
+                }
+            }
             0 => drop(list.remove(at)),
             1 => list.insert(at, list[pick(list.len())].clone()),
             2 => list[at] = others[pick(others.len())].clone(),
@@ -96,7 +129,11 @@ fn two_hundred_mutants_give_diagnostics_only() {
         let output = Command::new(env!("CARGO_BIN_EXE_strata"))
             .arg("opt")
             .arg(&file)
-            .args(["--split-input-file", "--timeout=120", "--passes=canonicalize,cse,decompose-composites,fuse,outline-kernels"])
+            .args([
+                "--split-input-file",
+                "--timeout=120",
+                "--passes=canonicalize,cse,decompose-composites,fuse,outline-kernels",
+            ])
             .arg(format!("--reproducer-dir={}", folder.path().display()))
             .output()
             .unwrap();
