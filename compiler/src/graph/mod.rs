@@ -16,6 +16,9 @@ use mlir_sys::MlirOperation;
 /// The attribute that marks a kernel function.
 pub const KERNEL: &str = "graph.kernel";
 
+/// The attribute that marks an entry function which needs no kernel: it is not to be taken for one itself.
+pub const NO_KERNELS: &str = "graph.no_kernels";
+
 /// The entry function of a module: the only function that is not a kernel, or the public one.
 pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
     let functions: Vec<_> =

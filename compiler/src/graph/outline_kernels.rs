@@ -12,7 +12,7 @@ use melior::ir::operation::{
 };
 use melior::ir::r#type::FunctionType;
 use melior::ir::{
-    Attribute, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike,
+    Attribute, AttributeLike, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike,
     Value, ValueLike,
 };
 use std::collections::BTreeMap;
@@ -46,7 +46,20 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         outline(cx, module, &caller, &ops, &mut known)?;
     }
     cx.count("kernels", known.len() as u64);
+    if known.is_empty() {
+        mark_empty(cx.context, function);
+    }
     Ok(())
+}
+
+/// Without kernels beside it, nothing else would tell an entry function from a kernel.
+fn mark_empty(context: &melior::Context, function: OperationRef<'_, '_>) {
+    let unit = melior::ir::Attribute::unit(context);
+    // SAFETY: a live op and an attribute of its context; the name is copied.
+    unsafe {
+        let name = melior::StringRef::new(crate::graph::NO_KERNELS);
+        mlir_sys::mlirOperationSetAttributeByName(function.to_raw(), name.to_raw(), unit.to_raw());
+    }
 }
 
 fn group_of<'c: 'a, 'a>(op: &impl OperationLike<'c, 'a>) -> Option<i64> {

@@ -51,7 +51,8 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         }
     };
     let all = functions(module);
-    let marked = all.iter().any(|f| f.has_attribute("graph.kernel"));
+    let marked =
+        all.iter().any(|f| f.has_attribute("graph.kernel") || f.has_attribute(crate::graph::NO_KERNELS));
     for function in all {
         if marked && !function.has_attribute("graph.kernel") {
             continue;

@@ -73,11 +73,10 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
         }
     }
     for node in &graph.nodes {
-        let location = match &node.location {
-            Some((file, line)) => Location::new(context, file, *line, 0),
+        cx.b = cx.b.at(match &node.location {
+            Some((file, line)) => Location::name(context, &node.name, Location::new(context, file, *line, 0)),
             None => unknown,
-        };
-        cx.b = cx.b.at(Location::name(context, &node.name, location));
+        });
         table::lower_or_fall_back(&mut cx, node).map_err(|e| format!("node {} ({}): {}", node.name, node.op, e.0))?;
     }
     cx.b = cx.b.at(unknown);
