@@ -25,6 +25,7 @@ pub const TABLE: &[Entry] = &[
     ("aten.index", index),
     ("aten._unsafe_index", index),
     ("aten.flip", flip),
+    ("aten.diagonal", diagonal),
 ];
 
 fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim: usize) -> One<'c, 'a> {
@@ -101,4 +102,26 @@ fn flip<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         x = gather(cx, x, reversed, d)?;
     }
     one(x)
+}
+
+/// Two dimensions of sizes n and m, flattened, at positions that are m + 1 apart.
+fn diagonal<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let ty = cx.ty(x);
+    let get = |key: &str, default: i64| if n.has(key) { n.int(key) } else { Ok(default) };
+    let (offset, d1, d2) = (get("offset", 0)?, get("dim1", 0)?, get("dim2", 1)?);
+    let (d1, d2) = (super::lower::wrap(d1, ty.rank())?, super::lower::wrap(d2, ty.rank())?);
+    let mut order: Vec<usize> = (0..ty.rank()).filter(|&d| d != d1 && d != d2).collect();
+    let mut shape: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
+    let count = order.len();
+    order.extend([d1, d2]);
+    let width = ty.shape[d2].clone();
+    shape.push(cx.sizes.affine(&(ty.shape[d1].clone() * width.clone())));
+    let flat = cx.reshape(cx.transpose(x, &order)?, &shape)?;
+    let length = n.result(0)?.shape[count..].to_vec();
+    let step = cx.expand(cx.size(&(width.clone() + Expr::from(1)))?, DType::I64, &length)?;
+    let first = if offset < 0 { width * Expr::from(-offset) } else { offset.into() };
+    let first = cx.expand(cx.size(&first)?, DType::I64, &length)?;
+    let at = cx.op("add", &[cx.op("mul", &[cx.iota(&length, 0)?, step])?, first])?;
+    one(gather(cx, flat, at, count)?)
 }

@@ -24,6 +24,7 @@ pub const TABLE: &[Entry] = &[
     ("aten.max", |cx, n| extreme(cx, n, kind::MAX, 0)),
     ("aten.min", |cx, n| extreme(cx, n, kind::MIN, 1)),
     ("aten.logsumexp", logsumexp),
+    ("aten.linalg_vector_norm", norm),
 ];
 
 fn plain<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, kind: i32) -> Many<'c, 'a> {
@@ -147,6 +148,26 @@ fn extreme<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, kind: i32, arg: i32) -> Many<'
     let values = plain(cx, n, kind)?[0];
     let indices = arg_reduce(cx, x, arg, dim)?;
     Ok(vec![values, Some(cx.reshape(indices, &n.result(1)?.shape)?)])
+}
+
+fn norm<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let out = n.result(0)?;
+    let x = cx.cast(cx.tensor(n, "self")?, wide(out.dtype))?;
+    let dims = n.dims_or_all("dim", cx.ty(x).rank())?;
+    let order = if n.has("ord") { n.float("ord")? } else { 2.0 };
+    let y = if order == 2.0 {
+        let squares = cx.op("mul", &[x, x])?;
+        cx.op("sqrt", &[cx.reduce(kind::SUM, squares, &dims)?])?
+    } else {
+        let kind = match order {
+            1.0 => kind::SUM,
+            f64::INFINITY => kind::MAX,
+            f64::NEG_INFINITY => kind::MIN,
+            other => return Err(format!("a norm of order {other}").into()),
+        };
+        cx.reduce(kind, cx.op("abs", &[x])?, &dims)?
+    };
+    one(cx.reshape(cx.cast(y, out.dtype)?, &out.shape)?)
 }
 
 fn logsumexp<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {

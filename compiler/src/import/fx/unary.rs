@@ -12,7 +12,15 @@ type Function = for<'c, 'a> fn(&Cx<'c, 'a>, Value<'c, 'a>) -> One<'c, 'a>;
 pub const TABLE: &[Entry] = &[
     ("aten.neg", |cx, n| same(cx, n, |cx, x| cx.op("neg", &[x]))),
     ("aten.abs", |cx, n| same(cx, n, |cx, x| cx.op("abs", &[x]))),
-    ("aten.sign", |cx, n| same(cx, n, |cx, x| cx.op("sign", &[x]))),
+    // PyTorch's sign of NaN is 0, the dialect's is NaN.
+    ("aten.sign", |cx, n| {
+        same(cx, n, |cx, x| {
+            let zero = cx.like(x, 0.0)?;
+            let d = cx.ty(x).dtype;
+            let positive = cx.cast(cx.compare(direction::GT, x, zero)?, d)?;
+            cx.op("sub", &[positive, cx.cast(cx.compare(direction::LT, x, zero)?, d)?])
+        })
+    }),
     ("aten.bitwise_not", |cx, n| same(cx, n, |cx, x| cx.op("not", &[x]))),
     ("aten.relu", |cx, n| same(cx, n, |cx, x| cx.op("max", &[x, cx.like(x, 0.0)?]))),
     ("aten.square", |cx, n| same(cx, n, |cx, x| cx.op("mul", &[x, x]))),

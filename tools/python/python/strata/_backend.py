@@ -72,8 +72,8 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     _prepare()
 
     def compiler(kind):
-        def compile_graph(fx, _inputs):
-            return compile_fx(fx, kind, options)
+        def compile_graph(fx, inputs):
+            return compile_fx(fx, inputs, kind, options)
 
         return compile_graph
 
@@ -85,12 +85,12 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     )(gm, example_inputs)
 
 
-def compile_fx(gm, kind, options):
+def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
     name = f"{kind}_{next(_numbers)}"
     graph = None
     try:
-        graph = serialize(gm, name)
+        graph = serialize(gm, inputs, name)
         compiled = _compile(graph, options)
     except Unsupported as e:
         return _eager(gm, str(e), graph, "this graph runs in PyTorch, op by op")
@@ -137,13 +137,13 @@ def _boxed(gm):
 
 
 def _report_strides(graph):
-    """Tells AOTAutograd how results lie in memory, so that the backward graph expects them so."""
+    """Tells AOTAutograd how results lie in memory, so that the backward graph expects them so. Only numbers can be told."""
     context = torch._guards.TracingContext.try_get()
-    if context is None or context.fwd_output_strides is None:
+    if context is None or getattr(context, "output_strides", None) is None:
         return
     for r in graph.results:
-        strides = r.strides if r.kind in ("output", "argument") else None
-        context.fwd_output_strides.append(None if strides is None else tuple(strides))
+        known = r.strides is not None and all(isinstance(s, int) for s in r.strides)
+        context.output_strides.append(tuple(r.strides) if known else None)
 
 
 class CompiledGraph:

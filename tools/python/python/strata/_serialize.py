@@ -8,6 +8,7 @@ import os
 import re
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import Node
 
 from ._sizes import Unsupported, expr_of, symbol_facts, to_json
@@ -85,8 +86,8 @@ def memory_order(shape, strides):
 
 
 class _Serializer:
-    def __init__(self, gm, name):
-        self.gm, self.name = gm, name
+    def __init__(self, gm, given, name):
+        self.gm, self.given, self.name = gm, given, name
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
         self.symbols, self.env, self.device = {}, None, None
         self.bound = {}
@@ -187,15 +188,17 @@ class _Serializer:
     def placeholder(self, node, index):
         val = self.value_meta(node)
         if isinstance(val, torch.Tensor):
-            self.tensor_input(node.name, val, Argument(index=index))
+            self.tensor_input(node.name, val, Argument(index=index), self.given[index])
         elif isinstance(val, torch.SymInt):
             e = self.size(val)
             if not isinstance(e, int) and e.is_Symbol:
                 self.bound[e.name] = ("arg", index)
         self.bound.setdefault(node.name, index)
 
-    def tensor_input(self, name, t, argument):
-        shape, strides = [self.size(n) for n in t.shape], [self.size(s) for s in t.stride()]
+    def tensor_input(self, name, t, argument, given=None):
+        # What comes may lie otherwise in memory than the graph was traced with: a result of the compiled forward graph.
+        lies = given.stride() if isinstance(given, FakeTensor) and given.shape == t.shape else t.stride()
+        shape, strides = [self.size(n) for n in t.shape], [self.size(s) for s in lies]
         order = memory_order(shape, strides)
         entry = {"name": name, "meta": self.meta(t)}
         if order is None:
@@ -349,6 +352,6 @@ def _strides(val):
     return [expr_of(s) for s in val.stride()] if isinstance(val, torch.Tensor) else None
 
 
-def serialize(gm, name):
-    """The graph for the compiler. Raises Unsupported where it has to run in PyTorch."""
-    return _Serializer(gm, name).run()
+def serialize(gm, given, name):
+    """The graph for the compiler; `given` are its arguments, as far as they are known. Raises Unsupported where it has to run in PyTorch."""
+    return _Serializer(gm, given, name).run()
