@@ -12,7 +12,7 @@ use melior::ir::operation::{
 };
 use melior::ir::r#type::FunctionType;
 use melior::ir::{
-    Attribute, AttributeLike, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike,
+    Attribute, Block, BlockLike, BlockRef, Identifier, Location, Module, Region, RegionLike, Type, TypeLike,
     Value, ValueLike,
 };
 use std::collections::BTreeMap;
