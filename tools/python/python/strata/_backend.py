@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import sysconfig
@@ -63,9 +64,18 @@ def _check(mode, options):
     return dict(options or {})
 
 
+@functools.cache
+def _decompositions():
+    from torch._decomp import core_aten_decompositions
+
+    table = dict(core_aten_decompositions())
+    # It hands the backward op the probabilities for the logarithms of the sums, and hides the attention.
+    table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    return table
+
+
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles what Dynamo captured. A function, so that torch.compile passes it `mode` and `options`."""
-    from torch._decomp import core_aten_decompositions
     from torch._dynamo.backends.common import aot_autograd
 
     options = _check(mode, options)
@@ -81,7 +91,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        decompositions=core_aten_decompositions(),
+        decompositions=_decompositions(),
     )(gm, example_inputs)
 
 
@@ -100,7 +110,7 @@ def compile_fx(gm, inputs, kind, options):
         return _eager(gm, f"{type(e).__name__}: {e}", graph, "please report this graph")
     if kind == "forward":
         _report_strides(graph)
-    return CompiledGraph(gm, graph, compiled)
+    return _boxed(CompiledGraph(gm, graph, compiled))
 
 
 def _compile(graph, options):
@@ -123,14 +133,16 @@ def _eager(gm, reason, graph, next_step):
     """PyTorch runs the graph."""
     events.count("eager_graphs")
     events.emit("fallbacks", f"a whole graph runs in PyTorch: {reason}", graph.location if graph else "", next_step)
-    return _boxed(gm)
+    return _boxed(lambda args: gm(*args))
 
 
-def _boxed(gm):
+def _boxed(f):
+    """AOTAutograd's calling convention: one list, which the callee empties. A plain function, as PyTorch wraps it further."""
+
     def run(args):
         taken = list(args)
         args.clear()
-        return gm(*taken)
+        return f(taken)
 
     run._boxed_call = True
     return run
@@ -147,9 +159,7 @@ def _report_strides(graph):
 
 
 class CompiledGraph:
-    """What AOTAutograd calls: a list of arguments in, which is emptied, a list of results out."""
-
-    _boxed_call = True
+    """A list of arguments in, a list of results out."""
 
     def __init__(self, gm, graph, compiled):
         self.gm, self.graph, self.compiled = gm, graph, compiled
@@ -159,14 +169,12 @@ class CompiledGraph:
         self.failed = False
 
     def __call__(self, args):
-        taken = list(args)
-        args.clear()
         if self.failed:
-            return self.gm(*taken)
+            return self.gm(*args)
         if self.cuda is not None and torch.cuda.current_device() != self.cuda.index:
             with torch.cuda.device(self.cuda):
-                return self._call(taken)
-        return self._call(taken)
+                return self._call(args)
+        return self._call(args)
 
     def _call(self, args):
         given = [a.constant if a.index is None else args[a.index] for a in self.graph.arguments]
