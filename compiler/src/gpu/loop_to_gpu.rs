@@ -283,6 +283,10 @@ fn grid(
     func: OperationRef<'_, '_>,
 ) -> Result<Vec<Expr>, Failure> {
     let fail = |m: String| Failure::new(func.location(), format!("kernel {}: {m}", signature.name));
+    // Empty results leave no loop behind: nothing is launched.
+    if order.is_empty() {
+        return Ok(vec![Expr::from(0)]);
+    }
     if order.len() != signature.grid.len() {
         return Err(fail(format!(
             "loop.grid has {} entries, the block forall {} dimensions",

