@@ -280,7 +280,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
 
     /// Whether group `g` depends on a user of op `i` outside of it: then it cannot also produce `i`.
     fn makes_cycle(&self, i: usize, g: usize) -> bool {
-        let unit = |k: usize| self.group_of[k].map_or(Err(k), Ok);
+        let unit = |k: usize| self.group_of[k].ok_or(k);
         let mut members: BTreeMap<Result<usize, usize>, Vec<usize>> = BTreeMap::new();
         for k in i + 1..self.ops.len() {
             members.entry(unit(k)).or_default().push(k);

@@ -62,7 +62,7 @@ fn sort_by_groups(body: BlockRef<'_, '_>) -> Result<(), Failure> {
     let place: BTreeMap<usize, usize> =
         ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
     let unit: Vec<Result<i64, usize>> =
-        ops.iter().enumerate().map(|(i, op)| group_of(op).map_or(Err(i), Ok)).collect();
+        ops.iter().enumerate().map(|(i, op)| group_of(op).ok_or(i)).collect();
     if unit.iter().all(Result::is_err) {
         return Ok(());
     }
