@@ -77,7 +77,8 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
             Some((file, line)) => Location::name(context, &node.name, Location::new(context, file, *line, 0)),
             None => unknown,
         });
-        table::lower_or_fall_back(&mut cx, node).map_err(|e| format!("node {} ({}): {}", node.name, node.op, e.0))?;
+        table::lower_or_fall_back(&mut cx, node)
+            .map_err(|e| format!("node {} ({}): {}", node.name, node.op, e.0))?;
     }
     cx.b = cx.b.at(unknown);
     let mut results = Vec::new();
@@ -96,7 +97,10 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
         ("res_attrs", ArrayAttribute::new(context, &names).into()),
     ];
     if !cx.sizes.symbols().is_empty() {
-        attrs.push((crate::graph::symbols::ATTRIBUTE, crate::graph::symbols::attribute(context, cx.sizes.symbols())));
+        attrs.push((
+            crate::graph::symbols::ATTRIBUTE,
+            crate::graph::symbols::attribute(context, cx.sizes.symbols()),
+        ));
     }
     Builder::at_end(context, module.body(), unknown).op("func.func", &[], &[], &attrs, vec![region]);
     Ok(())
@@ -117,8 +121,13 @@ fn argument(input: &Input, sizes: &mut sizes::Sizes) -> (TensorType, Option<Vec<
     }
 }
 
-fn attributes<'c>(context: &'c Context, name: &str, strides: Option<Vec<Expr>>) -> Result<Attribute<'c>, String> {
-    let mut pairs = vec![(Identifier::new(context, "graph.name"), StringAttribute::new(context, name).into())];
+fn attributes<'c>(
+    context: &'c Context,
+    name: &str,
+    strides: Option<Vec<Expr>>,
+) -> Result<Attribute<'c>, String> {
+    let mut pairs =
+        vec![(Identifier::new(context, "graph.name"), StringAttribute::new(context, name).into())];
     if let Some(s) = strides {
         let s = dims_attribute(context, &s).ok_or("a stride is not affine")?;
         pairs.push((Identifier::new(context, "graph.strides"), s));

@@ -13,26 +13,32 @@ pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
 /// An op without its overload, and what lowers it.
 pub type Entry = (&'static str, Lower);
 
-static TABLE: LazyLock<BTreeMap<&'static str, Lower>> = LazyLock::new(|| {
-    let themes: [&[Entry]; 10] = [
-        pointwise::TABLE,
-        unary::TABLE,
-        views::TABLE,
-        create::TABLE,
-        reduce::TABLE,
-        products::TABLE,
-        pool::TABLE,
-        norm::TABLE,
-        index::TABLE,
-        attention::TABLE,
-    ];
-    themes.into_iter().flatten().copied().collect()
-});
+static THEMES: [&[Entry]; 10] = [
+    pointwise::TABLE,
+    unary::TABLE,
+    views::TABLE,
+    create::TABLE,
+    reduce::TABLE,
+    products::TABLE,
+    pool::TABLE,
+    norm::TABLE,
+    index::TABLE,
+    attention::TABLE,
+];
+
+static TABLE: LazyLock<BTreeMap<&'static str, Lower>> =
+    LazyLock::new(|| THEMES.iter().copied().flatten().copied().collect());
 
 /// The ops that have a lowering, in alphabetical order.
 #[cfg(test)]
 pub fn names() -> Vec<&'static str> {
     TABLE.keys().copied().collect()
+}
+
+/// How many rows the themes have together.
+#[cfg(test)]
+pub fn entries() -> usize {
+    THEMES.iter().map(|t| t.len()).sum()
 }
 
 /// A single result.
