@@ -104,8 +104,9 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     }
     walk.block(source)?;
     if walk.target.tasks > 1 {
-        return Err(fail(format!("{} foralls over tasks", walk.target.tasks))
-            .next("a CPU kernel is one forall with mapping #loop.task, or nothing where its results are empty"));
+        return Err(fail(format!("{} foralls over tasks", walk.target.tasks)).next(
+            "a CPU kernel is one forall with mapping #loop.task, or nothing where its results are empty",
+        ));
     }
     entry_point(&outer, &signature, &inner_name)
 }

@@ -61,8 +61,7 @@ fn sort_by_groups(body: BlockRef<'_, '_>) -> Result<(), Failure> {
     let ops = ir::ops(body);
     let place: BTreeMap<usize, usize> =
         ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
-    let unit: Vec<Result<i64, usize>> =
-        ops.iter().enumerate().map(|(i, op)| group_of(op).ok_or(i)).collect();
+    let unit: Vec<Result<i64, usize>> = ops.iter().enumerate().map(|(i, op)| group_of(op).ok_or(i)).collect();
     if unit.iter().all(Result::is_err) {
         return Ok(());
     }

@@ -69,7 +69,9 @@ fn check_all(seed: u64, options: &Options) {
         let mut tried = 0usize;
         for (i, dtype) in DType::ALL.into_iter().enumerate() {
             // Compilations take a tenth of a second: a run does a third of the pairs, seeds choose which.
-            if !(tried + i + (seed % 3) as usize).is_multiple_of(3) && std::env::var_os("STRATA_LONG_TESTS").is_none() {
+            if !(tried + i + (seed % 3) as usize).is_multiple_of(3)
+                && std::env::var_os("STRATA_LONG_TESTS").is_none()
+            {
                 continue;
             }
             let mut g = Gen::new(seed ^ (i as u64) << 32);
