@@ -207,7 +207,7 @@ fn pad<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
             .collect::<Result<_, _>>()?,
         _ => return Err("padding without amounts".into()),
     };
-    if amounts.len() % 2 != 0 || amounts.len() > 2 * ty.rank() {
+    if !amounts.len().is_multiple_of(2) || amounts.len() > 2 * ty.rank() {
         return Err(format!("{} amounts of padding for rank {}", amounts.len(), ty.rank()).into());
     }
     let (mut low, mut high) = (vec![Expr::from(0); ty.rank()], vec![Expr::from(0); ty.rank()]);
