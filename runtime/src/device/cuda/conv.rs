@@ -2,6 +2,7 @@
 
 use super::conv_desc::{Description, describe, wanted_math};
 use super::conv_layout::ConvProblem;
+use super::cudnn_api as sys;
 use super::driver::{Context, handle};
 use super::error::check_dnn;
 use super::library;
@@ -10,7 +11,7 @@ use crate::device::{DevicePtr, Stream};
 use crate::dtype::DType;
 use crate::error::{Result, err};
 use cudarc::cudnn::sys::{
-    self, cudnnConvolutionFwdAlgo_t as Algorithm, cudnnMathType_t as Math, cudnnStatus_t as Status,
+    cudnnConvolutionFwdAlgo_t as Algorithm, cudnnMathType_t as Math, cudnnStatus_t as Status,
 };
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;

@@ -1,10 +1,11 @@
 //! cuDNN's descriptors of a convolution.
 
 use super::conv_layout::{ConvProblem, Format, Tensor};
+use super::cudnn_api as sys;
 use super::error::check_dnn;
 use crate::dtype::DType;
 use crate::error::{Result, err};
-use cudarc::cudnn::sys::{self, cudnnDataType_t as DataType, cudnnMathType_t as Math};
+use cudarc::cudnn::sys::{cudnnDataType_t as DataType, cudnnMathType_t as Math};
 
 /// The library's descriptors of a problem. They need no GPU.
 #[derive(Debug)]

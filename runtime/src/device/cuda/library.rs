@@ -3,9 +3,10 @@
 //! cudarc opens a library by its bare name and panics when the loader does not find it. So each library is located
 //! first, and opened here by its full path: the loader then resolves the bare name to what is already open.
 
+use super::cudnn_api;
 use super::error::failure;
 use crate::error::{Error, ErrorKind, Result};
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -180,7 +181,7 @@ fn open(wanted: &Wanted, space: &SearchSpace, present: impl FnOnce() -> bool) ->
     let mut complaint = None;
     if let Some(path) = &path {
         match open_global(path) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(e) => complaint = Some(e),
         }
     }
@@ -197,13 +198,13 @@ fn open(wanted: &Wanted, space: &SearchSpace, present: impl FnOnce() -> bool) ->
 }
 
 /// Opens a library for the rest of the process, its symbols visible to libraries that are opened later.
-fn open_global(path: &Path) -> std::result::Result<(), String> {
+fn open_global(path: &Path) -> std::result::Result<*mut c_void, String> {
     let name = CString::new(path.as_os_str().as_encoded_bytes())
         .map_err(|_| format!("{} has a zero byte in its name", path.display()))?;
     // SAFETY: NVIDIA's libraries may be opened at any time; the handle is kept for good.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if !handle.is_null() {
-        return Ok(());
+        return Ok(handle);
     }
     // SAFETY: a string or null, valid until the next dl call of this thread.
     let message = unsafe { libc::dlerror() };
@@ -238,11 +239,14 @@ pub fn cudnn() -> Result<&'static str> {
     remember(&DONE, || {
         // cuDNN's parts need cuBLASLt; in wheels it lies in a sibling folder that the loader may not know.
         cublaslt()?;
-        // SAFETY: probes by opening.
-        let place =
-            open(&CUDNN, &SearchSpace::of_process(), || unsafe { cudarc::cudnn::sys::is_culib_present() })?;
-        // SAFETY: the library is present.
-        let version = unsafe { cudarc::cudnn::sys::cudnnGetVersion() };
+        let found = SearchSpace::of_process().find(CUDNN.files);
+        let path = found.unwrap_or_else(|| PathBuf::from(CUDNN.files[0]));
+        let handle =
+            open_global(&path).map_err(|e| failure(CUDNN.without, "loading cuDNN 9", e, CUDNN.remedy))?;
+        cudnn_api::use_library(handle);
+        let place = path.display().to_string();
+        // SAFETY: the library is open.
+        let version = unsafe { cudnn_api::cudnnGetVersion() };
         if version < 90000 {
             // Its status codes have other numbers.
             return Err(failure(

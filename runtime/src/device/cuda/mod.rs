@@ -8,6 +8,7 @@ mod conv_desc;
 pub mod conv_layout;
 pub mod copy;
 pub mod copy_plan;
+mod cudnn_api;
 pub mod device;
 pub mod driver;
 mod error;

@@ -163,8 +163,8 @@ fn check_case(b: &Bench, c: &Case) -> Result<f64> {
         // Every addition may lose half a step of what it adds up; GELU may be an approximation of the hardware's.
         let rounding = accumulator * (c.k as f64 / 2.0 + 4.0) * (size + start.abs());
         let gelu = if c.epilogue == Epilogue::GeluTanh { 1e-3 * (1.0 + (sum + start).abs()) } else { 0.0 };
-        // Some library kernels round the product to the result's type before they add the bias.
-        let early = if c.bias { step * sum.abs() * 0.51 } else { 0.0 };
+        // Some library kernels round the product to the result's type before they add the bias or apply the function.
+        let early = if c.bias || c.epilogue != Epilogue::None { step * sum.abs() * 0.51 } else { 0.0 };
         want.push(value);
         allowed.push(rounding * 1.2 + gelu + early + step * value.abs() * 0.51 + f64::MIN_POSITIVE);
     }
