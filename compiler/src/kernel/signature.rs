@@ -95,7 +95,8 @@ impl<'c> Signature<'c> {
                         .next("put the buffers first, then one index per symbol"));
                 }
                 buffers.push(buffer(&func, i, argument.r#type()).map_err(fail)?);
-            } else if argument.r#type() == Type::index(unsafe { func.context().to_ref() }) {
+            // SAFETY: a query on a valid type.
+            } else if unsafe { mlir_sys::mlirTypeIsAIndex(argument.r#type().to_raw()) } {
                 symbols.push(i);
             } else {
                 return Err(fail(format!(
