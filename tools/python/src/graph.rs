@@ -192,7 +192,10 @@ impl Compiled {
         });
         let outputs = memory.outputs;
         if self.device.kind == CPU {
-            *self.arena.lock().unwrap_or_else(|e| e.into_inner()) = arena;
+            // What was there is dropped after the lock is: freeing a tensor may let other threads have the interpreter, and one of
+            // them may wait for this lock.
+            std::mem::swap(&mut *self.arena.lock().unwrap_or_else(|e| e.into_inner()), &mut arena);
+            drop(arena);
         }
         let results = match result {
             Ok(results) => results,
