@@ -160,7 +160,7 @@ impl Expr {
             return if rest.as_const().is_some() {
                 whole
             } else {
-                whole + Self::atom(Atom::FloorDiv(rest, b.clone()))
+                whole + rest.nested_floor(y).unwrap_or_else(|| Self::atom(Atom::FloorDiv(rest, b.clone())))
             };
         }
         // a*b / b where b is a single product of symbols
@@ -174,6 +174,17 @@ impl Expr {
     fn map(&self, f: impl Fn(i64) -> i64) -> Expr {
         let terms = self.terms.iter().map(|(a, &c)| (a.clone(), f(c))).filter(|(_, c)| *c != 0);
         Self { terms: terms.collect() }
+    }
+
+    /// `(floor(a / m) + c) / n` is `(a + c * m) / (m * n)`: sizes after several strides come out as one division.
+    fn nested_floor(&self, n: i64) -> Option<Expr> {
+        let constant = self.terms.get(&Vec::new()).copied().unwrap_or(0);
+        let mut rest = self.terms.iter().filter(|(atoms, _)| !atoms.is_empty());
+        let (Some((atoms, 1)), None) = (rest.next(), rest.next()) else { return None };
+        let [Atom::FloorDiv(a, m)] = atoms.as_slice() else { return None };
+        let m = m.as_const().filter(|&m| m > 0)?;
+        let divisor = m.checked_mul(n)?;
+        Some((a.clone() + Expr::from(constant.checked_mul(m)?)).floor_div(&divisor.into()))
     }
 
     fn divided_by_monomial(&self, b: &Expr) -> Option<Expr> {
@@ -452,6 +463,17 @@ mod tests {
         assert_eq!((s.clone() * Expr::from(2) - Expr::from(1)).to_string(), "s0 * 2 - 1");
         assert_eq!(s.align_to(256).to_string(), "((s0 + 255) floordiv 256) * 256");
         assert_eq!((Expr::from(3) * Expr::sym(1) * Expr::sym(0)).to_string(), "s0 * s1 * 3");
+    }
+
+    #[test]
+    fn nested_divisions_are_one() {
+        let half = |e: Expr| (e + Expr::from(1)).floor_div(&Expr::from(2));
+        let nested = half(half(half(Expr::sym(0)))) + Expr::from(5);
+        assert_eq!(nested, (Expr::sym(0) + Expr::from(7)).floor_div(&Expr::from(8)) + Expr::from(5));
+        for x in -20..20 {
+            let halved = |x: i64| (x + 1).div_euclid(2);
+            assert_eq!(nested.eval(&[x]), Some(halved(halved(halved(x))) + 5));
+        }
     }
 
     #[test]

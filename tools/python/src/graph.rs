@@ -42,7 +42,8 @@ pub struct Compiled {
 
 /// Devices by kind and number.
 fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc<dyn Device>> {
-    static DEVICES: OnceLock<Mutex<BTreeMap<(u32, i32, i32), Arc<dyn Device>>>> = OnceLock::new();
+    type Devices = BTreeMap<(u32, i32, i32), Arc<dyn Device>>;
+    static DEVICES: OnceLock<Mutex<Devices>> = OnceLock::new();
     let mut devices = DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
     // A forked child has none of the parent's threads.
     let key = (std::process::id(), device.kind, device.ordinal);
@@ -191,7 +192,10 @@ impl Compiled {
         });
         let outputs = memory.outputs;
         if self.device.kind == CPU {
-            *self.arena.lock().unwrap_or_else(|e| e.into_inner()) = arena;
+            // What was there is dropped after the lock is: freeing a tensor may let other threads have the interpreter, and one of
+            // them may wait for this lock.
+            std::mem::swap(&mut *self.arena.lock().unwrap_or_else(|e| e.into_inner()), &mut arena);
+            drop(arena);
         }
         let results = match result {
             Ok(results) => results,

@@ -13,7 +13,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use strata_runtime::events::{Event, EventKind, emit as emit_event, events as stream};
 
-pyo3::create_exception!(strata_native, StrataError, pyo3::exceptions::PyRuntimeError);
+pyo3::create_exception!(
+    strata_native,
+    StrataError,
+    pyo3::exceptions::PyRuntimeError,
+    "An error of the compiler or the runtime: text, kind, next step."
+);
 
 /// A runtime error as a Python exception; `kind` and `next_step` are its second and third argument.
 fn raise(e: &strata_runtime::Error) -> PyErr {
