@@ -27,7 +27,7 @@ fn address(name: &str) -> *mut c_void {
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $ty:ty),*) -> $ret:ty;)*) => {
         $(
-            #[allow(non_snake_case, clippy::too_many_arguments)]
+            #[allow(non_snake_case, clippy::too_many_arguments, dead_code)]
             /// cuDNN's function of that name.
             ///
             /// # Safety
