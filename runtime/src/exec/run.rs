@@ -11,6 +11,9 @@ use crate::error::{Error, Result, err};
 use crate::plan::{BufferId, HostCall, Matrix, Place, Step};
 use std::sync::Arc;
 
+/// Bytes of the widest access of a GPU thread.
+const VECTOR_BYTES: u64 = 16;
+
 /// How an embedder runs the ops that have no lowering.
 pub trait HostCalls {
     /// Runs one op: reads `inputs`, writes `outputs`, in `stream`'s order.
@@ -126,6 +129,33 @@ impl Executable {
         Ok((block.ptr(), Arc::new(block)))
     }
 
+    /// Where the inputs start. GPU kernels read whole vectors: an input that begins between them, such as a slice of a larger tensor, is
+    /// copied first.
+    fn aligned_inputs(
+        &self,
+        inputs: &[TensorRef<'_>],
+        stream: Stream,
+    ) -> Result<(Vec<DevicePtr>, Vec<super::memory::Block>)> {
+        let mut copies = Vec::new();
+        let starts = inputs
+            .iter()
+            .map(|t| {
+                if self.device.host_memory() || t.ptr.0 % VECTOR_BYTES == 0 || t.elements() == 0 {
+                    return Ok(t.ptr);
+                }
+                let last: i64 = t.shape.iter().zip(t.strides).map(|(n, s)| (n - 1) * s).sum();
+                let bytes = (last as usize + 1) * t.dtype.size();
+                let block = self.pool.block(bytes, stream)?;
+                // SAFETY: the caller of the run answers for the input's memory; the block is new.
+                unsafe { self.device.copy(block.ptr(), t.ptr, bytes, stream)? };
+                let start = block.ptr();
+                copies.push(block);
+                Ok(start)
+            })
+            .collect::<Result<_>>()?;
+        Ok((starts, copies))
+    }
+
     /// Runs on borrowed memory, with memory from an embedder. Work may still be queued in the stream when this returns.
     ///
     /// # Safety
@@ -153,10 +183,12 @@ impl Executable {
             results[number] =
                 allocator.output(number, b.dtype, &b.shape, &b.strides, b.bytes as usize).map_err(at)?;
         }
+        // The copies live until the work is queued; the pool hands their memory on in the stream's order.
+        let (starts, _copies) = self.aligned_inputs(inputs, options.stream).map_err(at)?;
         let addresses: Vec<DevicePtr> = (resolved.buffers.iter())
             .map(|b| {
                 let root = match b.root {
-                    Root::Input(n) => inputs[n as usize].ptr,
+                    Root::Input(n) => starts[n as usize],
                     Root::Output(n) => results[n as usize],
                     Root::Arena => arena,
                     Root::Constant => self.constants,
@@ -204,7 +236,11 @@ impl Executable {
                     ));
                 }
             };
-            let ptr = addresses[o.buffer.0 as usize];
+            let ptr = match b.root {
+                // The caller's own memory, also where kernels read an aligned copy.
+                Root::Input(n) => inputs[n as usize].ptr.offset(b.offset),
+                _ => addresses[o.buffer.0 as usize],
+            };
             Ok(OutputRef { ptr, dtype: b.dtype, shape: b.shape.clone(), strides: b.strides.clone(), origin })
         };
         plan.outputs.iter().map(output).collect()
