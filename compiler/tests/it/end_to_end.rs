@@ -2,7 +2,6 @@
 
 use crate::interp_cases::{Case, Gen, case, module_of, special};
 use melior::Context;
-use melior::ir::operation::OperationLike as _;
 use proptest::prelude::*;
 use std::sync::{Arc, LazyLock};
 use strata_compiler::compile::{Options, compile};
