@@ -2,6 +2,7 @@
 
 mod barriers;
 pub mod codegen;
+mod grid;
 mod legal;
 pub mod loop_to_gpu;
 pub mod math_to_nvvm;
