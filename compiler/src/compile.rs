@@ -89,12 +89,10 @@ fn phase_steps(phase: &Phase, options: &Options) -> Result<Vec<Step>, CompileErr
                 values.insert(name.to_owned(), value);
             }
         };
-        match pass.name {
-            "fuse" => {
-                set("enable", options.fuse.to_string());
-                set("libraries", options.libraries.to_string());
-            }
-            _ => set("numerics", if options.strict { "strict" } else { "default" }.to_owned()),
+        set("numerics", if options.strict { "strict" } else { "default" }.to_owned());
+        set("libraries", options.libraries.to_string());
+        if pass.name == "fuse" {
+            set("enable", options.fuse.to_string());
         }
     }
     Ok(list)

@@ -170,6 +170,21 @@ pub(crate) fn attention<'c, 'a>(
     single(product(b.cast(p, q.dtype)?, x[2], r - 1, r - 2)?)
 }
 
+pub(crate) fn linear<'c, 'a>(
+    b: &Builder<'c, 'a>,
+    view: &OpView,
+    x: &[Value<'c, 'a>],
+) -> Result<Vec<Value<'c, 'a>>, Violation> {
+    let dtype = view.operands[0].dtype;
+    let w = wide(dtype);
+    let dims = ["lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting"];
+    let attrs = dims.map(|n| (n, Attr::Ints(view.ints(n).to_vec())));
+    let y = b.graph1("dot_general", &[b.cast(x[0], w)?, b.cast(x[1], w)?], &attrs)?;
+    let shape = b.ty(y).shape;
+    let bias = b.broadcast(b.cast(x[2], w)?, &[shape.len() - 1], &shape)?;
+    single(b.cast(b.graph1("add", &[y, bias], &[])?, dtype)?)
+}
+
 /// Whether an op is a composite.
 pub fn is_composite(name: &str) -> bool {
     lookup(name).is_some_and(|s| matches!(s.lowering, crate::spec::Lowering::Composite(_)))

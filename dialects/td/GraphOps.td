@@ -151,6 +151,13 @@ def Graph_DotGeneralOp : Graph_InferredOp<"dot_general"> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs `batch` `=` $lhs_batch `x` $rhs_batch `contracting` `=` $lhs_contracting `x` $rhs_contracting attr-dict `:` functional-type(operands, results)";
 }
+def Graph_LinearOp : Graph_InferredOp<"linear"> {
+  let summary = "dot_general, plus a bias along the last dimension of the result, rounded once";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, AnyRankedTensor:$bias, DenseI64ArrayAttr:$lhs_batch, DenseI64ArrayAttr:$rhs_batch,
+                   DenseI64ArrayAttr:$lhs_contracting, DenseI64ArrayAttr:$rhs_contracting);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `bias` $bias `batch` `=` $lhs_batch `x` $rhs_batch `contracting` `=` $lhs_contracting `x` $rhs_contracting attr-dict `:` functional-type(operands, results)";
+}
 def Graph_ConvolutionOp : Graph_InferredOp<"convolution"> {
   let summary = "cross-correlation: input [n, c, spatial…], weight [o, c/groups, spatial…], result [n, o, spatial…]";
   let arguments = (ins AnyRankedTensor:$input, AnyRankedTensor:$weight, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,

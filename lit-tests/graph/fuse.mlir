@@ -52,3 +52,20 @@ func.func @two_ways(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
   %1 = graph.reduce sum %x dims = [0] : (tensor<4x8xf32>) -> tensor<8xf32>
   return %0, %1 : tensor<4xf32>, tensor<8xf32>
 }
+
+// -----
+
+// A causal mask is computed in each kernel that uses it: it costs less than reading it.
+// CHECK-LABEL: func.func @mask_of_two
+// CHECK-COUNT-2: graph.compare
+func.func @mask_of_two(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
+  %z = graph.constant dense<0.0> : tensor<f32> : tensor<f32>
+  %i = graph.iota dim = 0 : tensor<4x8xi64>
+  %j = graph.iota dim = 1 : tensor<4x8xi64>
+  %m = graph.compare le %j, %i : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi1>
+  %zeros = graph.broadcast %z dims = [] : (tensor<f32>) -> tensor<4x8xf32>
+  %0 = graph.select %m, %x, %zeros : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.dot_general %0, %w batch = [] x [] contracting = [1] x [0] : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.select %m, %1, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}

@@ -223,6 +223,36 @@ func.func @dot_general_c1(%x: tensor<2x3xf32>, %y: tensor<3x2xf16>) {
   return
 }
 // -----
+func.func @linear_c1(%x: tensor<2x3xi32>, %y: tensor<3x2xi32>, %v: tensor<2xi32>) {
+  // expected-error@+1 {{the factors are i32, expected floats [C1]}}
+  %0 = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [0] : (tensor<2x3xi32>, tensor<3x2xi32>, tensor<2xi32>) -> tensor<2x2xi32>
+  return
+}
+// -----
+func.func @linear_c2(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %v: tensor<2xf32>) {
+  // expected-error@+1 {{[C2]}}
+  %0 = graph.linear %x, %y bias %v batch = [1] x [0] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  return
+}
+// -----
+func.func @linear_c3(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %v: tensor<2xf32>) {
+  // expected-error@+1 {{[C3]}}
+  %0 = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [] : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<2xf32>) -> tensor<2x3x2xf32>
+  return
+}
+// -----
+func.func @linear_c4(%x: tensor<2x3xf32>, %y: tensor<4x2xf32>, %v: tensor<2xf32>) {
+  // expected-error@+1 {{contracting dimension 1 of lhs is 3, dimension 0 of rhs is 4 [C4]}}
+  %0 = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<4x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  return
+}
+// -----
+func.func @linear_c5(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %v: tensor<3xf32>) {
+  // expected-error@+1 {{expected a vector along the last dimension of}}
+  %0 = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>, tensor<3xf32>) -> tensor<2x2xf32>
+  return
+}
+// -----
 func.func @dot_general_c2(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) {
   // expected-error@+1 {{[C2]}}
   %0 = graph.dot_general %x, %y batch = [1] x [0] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>

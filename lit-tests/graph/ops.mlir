@@ -123,9 +123,11 @@ func.func @reductions(%x: tensor<2x4xf32>) {
 }
 
 // CHECK-LABEL: func.func @products(
-func.func @products(%x: tensor<2x4xf32>, %y: tensor<4x3xf32>, %i: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) {
+func.func @products(%x: tensor<2x4xf32>, %y: tensor<4x3xf32>, %v: tensor<3xf32>, %i: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) {
   // CHECK: %{{.*}} = graph.dot_general %{{.*}}, %{{.*}} batch = [] x [] contracting = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
   %d = graph.dot_general %x, %y batch = [] x [] contracting = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+  // CHECK: %{{.*}} = graph.linear %{{.*}}, %{{.*}} bias %{{.*}} batch = [] x [] contracting = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %l = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   // CHECK: %{{.*}} = graph.convolution %{{.*}}, %{{.*}} strides = [1, 2] low = [1, 1] high = [1, 1] dilation = [1, 1] groups = 2 : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x8x4xf32>
   %c = graph.convolution %i, %w strides = [1, 2] low = [1, 1] high = [1, 1] dilation = [1, 1] groups = 2 : (tensor<1x4x8x8xf32>, tensor<6x2x3x3xf32>) -> tensor<1x6x8x4xf32>
   return

@@ -7,6 +7,8 @@ use crate::driver::test_passes::TEST_PASSES;
 pub static PASSES: &[&Pass] = &[
     &crate::graph::decompose_composites::PASS,
     &crate::graph::legalize_library_calls::PASS,
+    &crate::graph::fuse_epilogues::PASS,
+    &crate::graph::widen_sums::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
     &crate::tensor::graph_to_linalg::PASS,

@@ -6,6 +6,7 @@
 //! that a library reads through strides, stay out (no attribute).
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
 use crate::graph::{definition, entry, users};
 use crate::ir;
@@ -22,9 +23,6 @@ pub const GROUP: &str = "graph.group";
 
 /// Larger groups than this take longer to compile than they can save.
 const LIMIT: usize = 192;
-
-/// Elements of a constant that a kernel may hold; larger ones are buffers of the plan.
-const SMALL_CONSTANT: i64 = 1;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -43,23 +41,6 @@ pub static PASS: Pass = Pass {
     ],
     run,
 };
-
-/// What an op is to fusion.
-#[derive(Clone, Debug, PartialEq)]
-enum Class {
-    /// Costs nothing to repeat: small constants, iota, sizes, broadcasts.
-    Free,
-    /// Computed where it is used: pointwise ops and views.
-    Inline,
-    /// A reshape, which is no work at all where it can stay out of kernels.
-    Reshape,
-    /// A reduction over `dims` of `shape`.
-    Reduce { shape: Vec<Expr>, dims: Vec<usize>, joins: bool },
-    /// Reads its operands several times.
-    Rereads,
-    /// Stays in the entry function.
-    Plan,
-}
 
 struct Group {
     size: usize,
@@ -105,81 +86,6 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn classify(view: &OpView, libraries: bool) -> Class {
-    match view.spec.mnemonic() {
-        "constant" if view.results[0].numel().as_const().is_some_and(|n| n <= SMALL_CONSTANT) => Class::Free,
-        "iota" | "dim" | "broadcast" => Class::Free,
-        "constant" | "call" | "custom_call" => Class::Plan,
-        "reshape" => Class::Reshape,
-        "reduce" => {
-            Class::Reduce { shape: view.operands[0].shape.clone(), dims: view.indices("dims"), joins: true }
-        }
-        "arg_reduce" => Class::Reduce {
-            shape: view.operands[0].shape.clone(),
-            dims: vec![view.int("dim") as usize],
-            joins: false,
-        },
-        "reduce_window" => Class::Rereads,
-        "dot_general" if libraries && view.operands[0].dtype.is_float() => Class::Plan,
-        "convolution" if libraries => Class::Plan,
-        "dot_general" | "convolution" => Class::Rereads,
-        _ => Class::Inline,
-    }
-}
-
-/// Gives every use of an op that costs nothing a copy of its own, so that it can go into each user's kernel.
-fn repeat_free_ops(body: melior::ir::BlockRef<'_, '_>) -> Result<(), Failure> {
-    for op in ir::ops(body).into_iter().rev() {
-        let Ok(view) = OpView::new(&op) else { continue };
-        if classify(&view, true) != Class::Free {
-            continue;
-        }
-        let result = op.result(0).expect("free ops have one result");
-        let list = users(result.into());
-        for (k, user) in list.iter().enumerate().skip(1) {
-            // SAFETY: live handles; the copy is placed before the original, so its operands dominate it.
-            unsafe {
-                let copy = mlir_sys::mlirOperationClone(op.to_raw());
-                mlir_sys::mlirBlockInsertOwnedOperationBefore(
-                    op.block().expect("in a block").to_raw_block(),
-                    op.to_raw(),
-                    copy,
-                );
-                let n = mlir_sys::mlirOperationGetNumOperands(*user);
-                let seen = list[..k].iter().filter(|u| u.ptr == user.ptr).count();
-                let mut hit = 0;
-                for i in 0..n {
-                    let v = mlir_sys::mlirOperationGetOperand(*user, i);
-                    if mlir_sys::mlirValueEqual(v, result.to_raw()) {
-                        // The same user may use the value several times: one copy serves it.
-                        if hit >= 1 || seen == 0 {
-                            mlir_sys::mlirOperationSetOperand(
-                                *user,
-                                i,
-                                mlir_sys::mlirOperationGetResult(copy, 0),
-                            );
-                        }
-                        hit += 1;
-                    }
-                }
-                if users(melior::ir::Value::from_raw(mlir_sys::mlirOperationGetResult(copy, 0))).is_empty() {
-                    mlir_sys::mlirOperationDestroy(copy);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-trait RawBlock {
-    fn to_raw_block(&self) -> mlir_sys::MlirBlock;
-}
-impl RawBlock for melior::ir::BlockRef<'_, '_> {
-    fn to_raw_block(&self) -> mlir_sys::MlirBlock {
-        melior::ir::BlockLike::to_raw(self)
-    }
-}
-
 impl<'c: 'm, 'm> Fusion<'c, 'm> {
     fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: bool) -> Result<Self, Failure> {
         let place: BTreeMap<usize, usize> =
@@ -193,8 +99,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 OpView::new(op).map(Some).map_err(|m| Failure::new(op.location(), m))
             })
             .collect::<Result<_, _>>()?;
-        let classes =
-            views.iter().map(|v| v.as_ref().map_or(Class::Plan, |v| classify(v, libraries))).collect();
+        let classes = classify_all(&ops, &views, libraries);
         let at = |user| crate::graph::place_of(&place, user);
         let uses = ops
             .iter()
@@ -324,7 +229,9 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
 
     /// Whether user `u`, a library product, can read the transposition `i` of a contiguous tensor through strides.
     fn reads_through(&self, u: usize, i: usize, transpose: &OpView) -> bool {
-        let Some(product) = self.views[u].as_ref().filter(|v| v.spec.mnemonic() == "dot_general") else {
+        let Some(product) =
+            self.views[u].as_ref().filter(|v| matches!(v.spec.mnemonic(), "dot_general" | "linear"))
+        else {
             return false;
         };
         let from = contiguous(&transpose.operands[0].shape);

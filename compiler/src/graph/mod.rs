@@ -3,11 +3,14 @@
 pub mod arena;
 pub mod decompose_composites;
 pub mod fuse;
+pub mod fuse_epilogues;
+mod fusion_class;
 pub mod legalize_library_calls;
 pub mod outline_kernels;
 pub mod product_layout;
 pub mod symbols;
 pub mod to_plan;
+pub mod widen_sums;
 
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Module, Value, ValueLike};

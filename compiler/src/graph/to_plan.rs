@@ -1,9 +1,11 @@
 //! The plan of a module whose kernels are compiled: the entry function's ops become steps over buffers.
 
+mod product;
+
 use crate::driver::pass::Failure;
 use crate::graph::arena::{Interval, place};
 use crate::graph::entry;
-use crate::graph::product_layout::{Layout, contiguous, product_layout};
+use crate::graph::product_layout::contiguous;
 use crate::graph::symbols;
 use crate::ir;
 use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, StringAttribute};
@@ -311,7 +313,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                     location,
                 });
             }
-            "dot_general" => self.product(op, view, location)?,
+            "dot_general" | "linear" => self.product(op, view, location)?,
             "convolution" => {
                 let list = |name: &str| view.ints(name).to_vec();
                 let (input, weight) = (operand(self, 0), operand(self, 1));
@@ -355,45 +357,6 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         let id = self.buffer(ty, Place::Alias { of, offset: Expr::from(0) });
         self.plan.buffers[id.0 as usize].strides = strides;
         self.known.insert(key(value), id);
-    }
-
-    fn product(&mut self, op: OperationRef<'c, 'm>, view: &OpView, location: String) -> Result<(), Failure> {
-        let mut factors = [0, 1].map(|i| self.of(op.operand(i).expect("as viewed")));
-        let mut layout = product_layout(view, &self.strides(factors[0]), &self.strides(factors[1]));
-        if layout.is_none() {
-            factors = factors.map(|f| self.dense(f));
-            layout = product_layout(view, &self.strides(factors[0]), &self.strides(factors[1]));
-        }
-        let layout = layout.ok_or_else(|| {
-            Failure::new(op.location(), "this product's dimensions do not form one batched matrix product")
-                .next("transpose the factors so that batch, free and contracting dimensions stand together")
-        })?;
-        let out = self.written(op.result(0).expect("as viewed").into())?;
-        let matrix = |buffer, l: Layout| Matrix {
-            buffer,
-            batch_stride: l.batch,
-            row_stride: l.row,
-            col_stride: l.col,
-        };
-        let (m, n) = (layout.m.clone(), layout.n.clone());
-        self.plan.steps.push(Step::Product(Product {
-            lhs: matrix(factors[0], layout.lhs),
-            rhs: matrix(factors[1], layout.rhs),
-            out: Matrix {
-                buffer: out,
-                batch_stride: m.clone() * n.clone(),
-                row_stride: n.clone(),
-                col_stride: Expr::from(1),
-            },
-            bias: None,
-            epilogue: Epilogue::None,
-            m,
-            n,
-            k: layout.k,
-            batch: layout.batch,
-            location,
-        }));
-        Ok(())
     }
 
     /// Where a result is a view of what a step wrote, the caller's memory is the view's, and what was written an alias of it.

@@ -1,5 +1,6 @@
 //! Sums of products.
 
+use crate::decompose;
 use crate::ops::check_dims;
 use crate::ops::reductions::window_size;
 use crate::reference::{RefTensor, Rounding, Scalar, unflatten};
@@ -45,6 +46,20 @@ fn dot_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let shape =
         [pick(l, &lb), pick(l, &rest(l.rank(), &lb, &lc)), pick(r, &rest(r.rank(), &rb, &rc))].concat();
     Ok(vec![TensorType { dtype: l.dtype, shape }])
+}
+
+fn linear_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
+    let (l, bias) = (&view.operands[0], &view.operands[2]);
+    if !l.dtype.is_float() {
+        return Violation::err("C1", format!("the factors are {}, expected floats", l.dtype));
+    }
+    let result = dot_infer(view)?;
+    let last = result[0].shape.last();
+    if bias.dtype != l.dtype || bias.rank() != 1 || bias.shape.last() != last {
+        let expected = format!("a vector along the last dimension of {}", result[0]);
+        return Violation::err("C5", format!("the bias is {bias}, expected {expected}"));
+    }
+    Ok(result)
 }
 
 fn dot_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec<RefTensor>, String> {
@@ -192,6 +207,26 @@ pub(super) static ROWS: &[OpSpec] = &[
         fold: None,
         eval: Some(dot_eval),
         lowering: Lowering::Structural,
+    },
+    OpSpec {
+        name: "graph.linear",
+        semantics: "`dot_general(lhs, rhs) + bias`, the bias along the last dimension of the result; kept in f32 (f64 for f64) and rounded once at the end.",
+        stablehlo: None,
+        aten: Some("addmm, linear"),
+        constraints: &[
+            Constraint("C1", "the factors have one float type"),
+            Constraint("C2", "batch and contracting dimensions are different dimensions of their factor"),
+            Constraint("C3", "they come in pairs"),
+            Constraint("C4", "the dimensions of a pair have one size"),
+            Constraint(
+                "C5",
+                "the bias is a vector of the factors' type along the last dimension of the result",
+            ),
+        ],
+        infer: linear_infer,
+        fold: None,
+        eval: None,
+        lowering: Lowering::Composite(decompose::linear),
     },
     OpSpec {
         name: "graph.convolution",
