@@ -3,6 +3,8 @@
 use crate::driver::diagnostics::Diagnostic;
 use crate::driver::pass::Failure;
 use crate::driver::phase::{Phase, phases};
+use crate::driver::pipeline::nearest;
+use crate::driver::registry::PASSES;
 use crate::driver::run::{RunConfig, run};
 use crate::driver::step::{Step, StepKind, steps};
 use crate::graph::to_plan::{self, KernelInfo};
@@ -30,6 +32,8 @@ pub struct Options {
     pub fuse: bool,
     /// Whether products and convolutions go to libraries.
     pub libraries: bool,
+    /// Options of single passes: what pass, which option, the value. These go before all others.
+    pub pass_options: Vec<PassSetting>,
     /// The source's name, for the artifact's metadata.
     pub source_name: String,
     /// Where to write the IR after every phase.
@@ -44,9 +48,49 @@ impl Options {
             strict: false,
             fuse: true,
             libraries: true,
+            pass_options: vec![],
             source_name: String::new(),
             dump_dir: None,
         }
+    }
+}
+
+/// An option of one pass: `linalg-to-loops.schedule={"kind":"pointwise","vector":8,"threads":128,"per_thread":2}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassSetting {
+    /// The pass.
+    pub pass: &'static str,
+    /// Which of its options.
+    pub option: &'static str,
+    /// The value.
+    pub value: String,
+}
+
+impl std::str::FromStr for PassSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('=').and_then(|(name, value)| Some((name.split_once('.')?, value)));
+        let Some(((pass, option), value)) = parts else {
+            return Err(format!("'{text}' is not of the form PASS.OPTION=VALUE"));
+        };
+        let hint = |name: &str, known: Vec<&'static str>| {
+            let close = nearest(name, known.iter().copied());
+            close.first().map(|c| format!("; did you mean {c}?")).unwrap_or_default()
+        };
+        let Some(pass) = PASSES.iter().find(|p| p.name == pass) else {
+            return Err(format!("no pass '{pass}'{}", hint(pass, PASSES.iter().map(|p| p.name).collect())));
+        };
+        let known: Vec<&'static str> = pass.options.iter().map(|o| o.name).collect();
+        let Some(option) = known.iter().copied().find(|o| *o == option) else {
+            let list = if known.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("it has {}", known.join(", "))
+            };
+            return Err(format!("{} has no option '{option}'{} ({list})", pass.name, hint(option, known)));
+        };
+        Ok(Self { pass: pass.name, option, value: value.to_owned() })
     }
 }
 
@@ -93,6 +137,9 @@ fn phase_steps(phase: &Phase, options: &Options) -> Result<Vec<Step>, CompileErr
         set("libraries", options.libraries.to_string());
         if pass.name == "fuse" {
             set("enable", options.fuse.to_string());
+        }
+        for s in options.pass_options.iter().filter(|s| s.pass == pass.name) {
+            set(s.option, s.value.clone());
         }
     }
     Ok(list)
@@ -141,10 +188,13 @@ pub fn compile<'c>(
     let metadata = Metadata {
         compiler: concat!("strata ", env!("CARGO_PKG_VERSION")).to_owned(),
         source: options.source_name.clone(),
-        options: BTreeMap::from([
+        options: [
             ("target".to_owned(), options.target.to_string()),
             ("numerics".to_owned(), if options.strict { "strict" } else { "default" }.to_owned()),
-        ]),
+        ]
+        .into_iter()
+        .chain(options.pass_options.iter().map(|s| (format!("{}.{}", s.pass, s.option), s.value.clone())))
+        .collect(),
         notes: BTreeMap::new(),
     };
     let artifact = Artifact { plan, images, constants, metadata };

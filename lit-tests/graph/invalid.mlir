@@ -253,6 +253,12 @@ func.func @linear_c5(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>, %v: tensor<3xf32>
   return
 }
 // -----
+func.func @linear_c5_two_dims(%x: tensor<2x3xf32>, %y: tensor<3x2x2xf32>, %v: tensor<2xf32>) {
+  // expected-error@+1 {{rhs has 2 dimensions of its own, expected 1 [C5]}}
+  %0 = graph.linear %x, %y bias %v batch = [] x [] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<3x2x2xf32>, tensor<2xf32>) -> tensor<2x2x2xf32>
+  return
+}
+// -----
 func.func @dot_general_c2(%x: tensor<2x3xf32>, %y: tensor<3x2xf32>) {
   // expected-error@+1 {{[C2]}}
   %0 = graph.dot_general %x, %y batch = [1] x [0] contracting = [1] x [0] : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>

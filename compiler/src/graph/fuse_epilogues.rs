@@ -8,6 +8,7 @@ use crate::graph::{definition, users};
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Module, Value, ValueLike};
+use strata_dialects::ops::products::free_dims;
 use strata_dialects::{Attr, Builder, OpView, TensorType};
 use strata_runtime::DType;
 
@@ -92,7 +93,7 @@ fn sum_of<'c, 'a>(add: OperationRef<'c, 'a>) -> Result<Option<Sum<'c, 'a>>, Stri
         let (view, broadcast) = (OpView::new(&product)?, OpView::new(&repeated)?);
         let read_once = users(product.result(0).expect("one result").into()).len() == 1;
         let along_last = broadcast.indices("dims") == [view.results[0].rank().wrapping_sub(1)];
-        if view.operands[0].dtype.is_float() && read_once && along_last {
+        if view.operands[0].dtype.is_float() && read_once && along_last && free_dims(&view).1.len() == 1 {
             return Ok(Some(Sum { product, vector: operand(&repeated, 0) }));
         }
     }

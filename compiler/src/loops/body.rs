@@ -227,7 +227,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-fn contracts(op: OperationRef<'_, '_>) -> bool {
+pub(super) fn contracts(op: OperationRef<'_, '_>) -> bool {
     op.attribute("fastmath").is_ok_and(|a| {
         let text = a.to_string();
         text.contains("contract") || text.contains("fast>")

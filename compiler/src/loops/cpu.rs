@@ -261,7 +261,7 @@ pub fn emit_rows<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &
         let arrays: Vec<V<'c>> = nodes
             .into_iter()
             .map(|n| {
-                let ty = dtype_to_mlir(e.context(), e.group.nodes[n].dtype);
+                let ty = dtype_to_mlir(e.context(), e.held_dtype(n));
                 e.stack(rows.columns.as_const().expect("kept rows have a static length"), ty)
             })
             .collect();
@@ -397,7 +397,7 @@ impl<'c> RowTask<'_, 'c> {
     fn recall(&self, e: &mut Emitter<'c, '_>, stage: usize, column: &Expr) {
         for (i, h) in self.plan.held.iter().enumerate() {
             if h.uses.contains(&stage) {
-                let dtype = e.group.nodes[h.place.0].dtype;
+                let dtype = e.held_dtype(h.place.0);
                 let at = [column.clone()];
                 let v = if e.lanes > 1 {
                     let shape = [self.rows.columns.clone()];
@@ -405,6 +405,7 @@ impl<'c> RowTask<'_, 'c> {
                 } else {
                     e.load(self.arrays[i], &at)
                 };
+                let v = e.recalled(h.place.0, v);
                 let place = self.held_at(e, i, column);
                 e.remember(place, Val { v, lanes: e.lanes > 1 });
             }
@@ -415,9 +416,10 @@ impl<'c> RowTask<'_, 'c> {
     fn keep(&self, e: &mut Emitter<'c, '_>, stage: usize, column: &Expr) {
         for (i, h) in self.plan.held.iter().enumerate() {
             if h.first == stage {
-                let dtype = e.group.nodes[h.place.0].dtype;
+                let dtype = e.held_dtype(h.place.0);
                 let place = self.held_at(e, i, column);
                 let v = e.value_at(place.0, &place.1);
+                let v = e.held(h.place.0, v);
                 let at = [column.clone()];
                 if e.lanes > 1 {
                     let v = e.widen(v);

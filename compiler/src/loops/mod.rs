@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod domain;
 pub mod emitter;
 pub mod group;
+pub mod held;
 pub mod index;
 pub mod linalg_to_loops;
 pub mod pointwise;

@@ -38,8 +38,16 @@ struct Segment<'c> {
 }
 
 impl<'c> Segment<'c> {
+    /// Issues the reads behind every output at a position in the parts.
+    fn read(&self, e: &mut Emitter<'c, '_>, at: &[Expr]) {
+        let index = positions(e, &self.parts, at);
+        let roots: Vec<_> = self.outputs.iter().map(|&(o, _)| e.place(o, &index)).collect();
+        e.read_first(&roots);
+    }
+
     /// Stores every output at a position in the parts.
     fn write(&self, e: &mut Emitter<'c, '_>, at: &[Expr]) {
+        self.read(e, at);
         let index = positions(e, &self.parts, at);
         for &(o, memref) in &self.outputs {
             store_at(e, o, memref, &index);
@@ -156,16 +164,25 @@ fn tiles<'c>(
     let size = &segment.parts.last().expect("at least one part").size;
     e.forall(&[threads.into()], "#gpu.thread<linear_dim_0>", &[thread], |e| {
         e.floored(|e| {
-            for k in 0..per_thread {
-                let number = (tile.clone() * Expr::from(per_thread) + Expr::from(k)) * Expr::from(threads)
-                    + Expr::from(thread);
-                let first = number * Expr::from(vector);
-                let inside = e.in_range(&first, size);
-                let mut at = outer.to_vec();
-                at.push(first + e.lane_expr());
+            let vectors: Vec<_> = (0..per_thread)
+                .map(|k| {
+                    let number = (tile.clone() * Expr::from(per_thread) + Expr::from(k))
+                        * Expr::from(threads)
+                        + Expr::from(thread);
+                    let first = number * Expr::from(vector);
+                    let inside = e.in_range(&first, size);
+                    let mut at = outer.to_vec();
+                    at.push(first + e.lane_expr());
+                    (inside, at)
+                })
+                .collect();
+            for (_, at) in vectors.iter().filter(|(inside, _)| inside.is_none()) {
+                segment.read(e, at);
+            }
+            for (inside, at) in &vectors {
                 match inside {
-                    Some(inside) => e.when(inside, |e| segment.write(e, &at)),
-                    None => segment.write(e, &at),
+                    Some(inside) => e.when(*inside, |e| segment.write(e, at)),
+                    None => segment.write(e, at),
                 }
             }
         });

@@ -96,7 +96,7 @@ impl<'c> RowsEmitter<'_, 'c> {
         let row = self.row.clone();
         self.plan = plan(e, self.rows, &row, self.column, !self.shape.looped);
         for h in &self.plan.held {
-            let dtype = e.group.nodes[h.place.0].dtype;
+            let dtype = e.held_dtype(h.place.0);
             let steps = self.steps().expect("a row in registers has a static length");
             let shape = [self.shape.threads, steps, e.lanes];
             self.arrays.push(e.array(&shape, dtype_to_mlir(e.context(), dtype), "private"));
@@ -205,7 +205,8 @@ impl<'c> RowsEmitter<'_, 'c> {
             if h.uses.contains(&stage) {
                 for k in (0..self.unrolled()).map(Expr::from) {
                     let at = [thread.clone(), k.clone(), e.lane_expr()];
-                    let v = e.load_private(*array, &at, e.group.nodes[h.place.0].dtype);
+                    let v = e.load_private(*array, &at, e.held_dtype(h.place.0));
+                    let v = e.recalled(h.place.0, v);
                     let place = self.at(e, &h.place, &k);
                     e.remember(place, Val { v, lanes: e.lanes > 1 });
                 }
@@ -270,6 +271,7 @@ impl<'c> RowsEmitter<'_, 'c> {
             if h.first == stage && read == operands {
                 let place = self.at(e, &h.place, k);
                 let v = e.value_at(place.0, &place.1);
+                let v = e.held(h.place.0, v);
                 let at = [self.thread.into(), k.clone(), e.lane_expr()];
                 e.store_private(v, array, &at);
             }

@@ -291,7 +291,23 @@ fn reach(e: &Emitter<'_, '_>, roots: &[Place], stop: impl Fn(&Place) -> bool) ->
     out
 }
 
+/// Reads beyond these are left where they are needed, so that registers last.
+const FIRST_READS: usize = 16;
+
 impl Emitter<'_, '_> {
+    /// Issues the reads behind some places, so that none waits for what is computed from another.
+    pub fn read_first(&mut self, roots: &[Place]) {
+        let group = self.group;
+        let reads: Vec<Place> = reach(self, roots, |_| false)
+            .into_iter()
+            .filter(|p| is_read(group, p.0))
+            .take(FIRST_READS)
+            .collect();
+        for (node, index) in reads {
+            self.value_at(node, &index);
+        }
+    }
+
     /// The places that the value of a place is computed from; none for reductions, and none that are only known at run time.
     pub fn sources(&self, place: &Place) -> Vec<Place> {
         let (node, index) = place;

@@ -261,6 +261,7 @@ impl<'c> Emit<'c> {
         Some(match intrinsic {
             "llvm.nvvm.ex2.approx.ftz.f" => super::exponential::exp2(&exact, operands[0]),
             "llvm.nvvm.rsqrt.approx.f" => exact.div(exact.c(1.0), exact.intrinsic("llvm.sqrt", operands)),
+            "llvm.nvvm.rcp.approx.ftz.f" => exact.div(exact.c(1.0), operands[0]),
             "llvm.nvvm.div.full" => exact.div(operands[0], operands[1]),
             _ => return None,
         })

@@ -197,9 +197,13 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             case(vec![t(dtype, &s)], attrs, None)
         }
         "graph.dot_general" if dtype == DType::I1 => None,
-        "graph.dot_general" => {
+        "graph.linear" if !float => None,
+        "graph.dot_general" | "graph.linear" => {
             let (b, c) = (g.shape(2), g.shape(2));
-            let (l, r) = (g.shape(1), g.shape(1));
+            let (l, mut r) = (g.shape(1), g.shape(1));
+            if op == "graph.linear" && r.is_empty() {
+                r.push(g.size());
+            }
             // Batch in front; contracting dimensions last in lhs, before the free ones in rhs.
             let lhs = [b.as_slice(), &l, &c].concat();
             let rhs = [b.as_slice(), &c, &r].concat();
@@ -209,7 +213,11 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
                 ("lhs_contracting", ints(b.len() + l.len()..lhs.len())),
                 ("rhs_contracting", ints(b.len()..b.len() + c.len())),
             ];
-            case(vec![t(dtype, &lhs), t(dtype, &rhs)], attrs, None)
+            let mut operands = vec![t(dtype, &lhs), t(dtype, &rhs)];
+            if op == "graph.linear" {
+                operands.push(t(dtype, &r));
+            }
+            case(operands, attrs, None)
         }
         "graph.convolution" if !float => None,
         "graph.convolution" => {

@@ -92,6 +92,7 @@ fn step<'c, 'a>(
     v: Value<'c, 'a>,
     seen: &[Value<'c, 'a>],
     x: &[Value<'c, 'a>],
+    compares: bool,
 ) -> Built<'c, 'a> {
     let ty = b.ty(v);
     let rank = ty.rank();
@@ -151,7 +152,7 @@ fn step<'c, 'a>(
             shape[d] = shape[d].clone() * inner;
             b.reshape(v, &shape)?
         }
-        11 if float => {
+        11 if float && compares => {
             let c = b.graph1("compare", &[v, seen[0]], &[("direction", Attr::Enum(g.below(6) as i32))]);
             match c {
                 Ok(c) => b.graph1("select", &[c, v, seen[0]], &[])?,
@@ -168,6 +169,7 @@ fn program<'c>(
     seed: u64,
     dtype: DType,
     extent: usize,
+    compares: bool,
 ) -> Result<Module<'c>, Violation> {
     let mut g = Gen::new(seed);
     let rank = 1 + g.below(3);
@@ -183,7 +185,7 @@ fn program<'c>(
         let mut v = x[0];
         let n = 2 + g.below(5);
         for _ in 0..n {
-            v = step(b, &mut g, v, &seen, x)?;
+            v = step(b, &mut g, v, &seen, x, compares)?;
             seen.push(v);
         }
         let mut out = vec![v];
@@ -229,8 +231,10 @@ proptest! {
     fn fused_programs(seed: u64) {
         let context = strata_dialects::context();
         let dtype = [DType::F32, DType::BF16, DType::F16, DType::I32, DType::I8][(seed % 5) as usize];
-        // In the default numerics a value may be rounded at one use and not at another, and the difference of both is not small.
-        check(&context, || program(&context, seed, dtype, 16), seed, "strict", &CHOSEN);
+        let numerics = ["strict", "default"][(seed / 5 % 2) as usize];
+        // A comparison of values that were not rounded may come out in another way, and the results are then not close.
+        let compares = numerics == "strict" || dtype == DType::F32;
+        check(&context, || program(&context, seed, dtype, 16, compares), seed, numerics, &CHOSEN);
     }
 }
 
@@ -284,6 +288,34 @@ fn normalised<'c>(context: &'c Context, dtype: DType, shape: &[Expr]) -> Result<
         let y = b.cast(b.graph1("mul", &[y, scale], &[])?, dtype)?;
         Ok(vec![y, sum])
     })
+}
+
+/// In the default numerics a value keeps its extra digits in every stage or in none: the largest element of a row, less itself, is 0.
+#[test]
+fn a_kept_value_is_the_same_in_every_stage() {
+    let context = strata_dialects::context();
+    let shape = [Expr::from(3), 64.into()];
+    for dtype in [DType::BF16, DType::F16] {
+        for (target, _) in CHOSEN {
+            let x = TensorType { dtype, shape: shape.to_vec() };
+            let m = module(&context, &[x], |b, x| {
+                let e = b.graph1("exp", &[x[0]], &[])?;
+                let attrs = [("kind", Attr::Enum(1)), ("dims", Attr::Ints(vec![1]))];
+                let largest = b.broadcast(b.graph1("reduce", &[e], &attrs)?, &[0], &shape)?;
+                Ok(vec![b.graph1("sub", &[e, largest], &[])?])
+            })
+            .expect("a module");
+            let s = signature(&m, "f").expect("a function");
+            let inputs = s.random_tensors(&[], 3).expect("tensors");
+            to_linalg(&context, &m, "default").expect("linalg");
+            to_loops(&context, &m, target, "").unwrap_or_else(|e| panic!("{target}: {e}"));
+            let got = run_function(&m, "f", &inputs, Rounding::Exact, BUDGET).expect("it runs");
+            for row in got[0].floats().chunks(64) {
+                let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                assert_eq!(largest, 0.0, "{target} {dtype}: {row:?}\n{}", m.as_operation());
+            }
+        }
+    }
 }
 
 #[test]

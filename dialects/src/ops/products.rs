@@ -54,6 +54,10 @@ fn linear_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
         return Violation::err("C1", format!("the factors are {}, expected floats", l.dtype));
     }
     let result = dot_infer(view)?;
+    let free = free_dims(view).1;
+    if free.len() != 1 {
+        return Violation::err("C5", format!("rhs has {} dimensions of its own, expected 1", free.len()));
+    }
     let last = result[0].shape.last();
     if bias.dtype != l.dtype || bias.rank() != 1 || bias.shape.last() != last {
         let expected = format!("a vector along the last dimension of {}", result[0]);
@@ -220,7 +224,7 @@ pub(super) static ROWS: &[OpSpec] = &[
             Constraint("C4", "the dimensions of a pair have one size"),
             Constraint(
                 "C5",
-                "the bias is a vector of the factors' type along the last dimension of the result",
+                "rhs has one dimension of its own, and the bias is a vector of the factors' type along it",
             ),
         ],
         infer: linear_infer,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use strata_compiler::compile::Options;
+use strata_compiler::compile::{Options, PassSetting};
 use strata_compiler::target::Target;
 
 /// Compiles a model to one file that runs without the compiler.
@@ -35,6 +35,9 @@ pub struct How {
     /// Products and convolutions by own kernels, not by libraries.
     #[arg(long)]
     pub no_libraries: bool,
+    /// An option of a pass, as `strata opt --list-passes` shows them; may be given several times.
+    #[arg(long = "set", value_name = "PASS.OPTION=VALUE")]
+    pub pass_options: Vec<PassSetting>,
     /// Write the IR of every level, the kernels and the plan here.
     #[arg(long)]
     pub dump_dir: Option<PathBuf>,
@@ -47,6 +50,7 @@ impl How {
             strict: self.strict,
             fuse: !self.no_fuse,
             libraries: !self.no_libraries,
+            pass_options: self.pass_options.clone(),
             dump_dir: self.dump_dir.clone(),
             ..Options::new(self.target.clone())
         }
