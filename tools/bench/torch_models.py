@@ -1,157 +1,113 @@
-"""GPT-2 small and ResNet-50 with random weights through torch.compile: errors against float64, counts, times.
+"""Whole models with random weights through torch.compile: eager, Inductor and Strata side by side in one run.
 
-usage   python torch_models.py [MODEL ...]    gpt2 resnet50; default both
-        --device cuda|cpu                     default: cuda where there is a GPU. On a CPU the models are small
-        --backends eager,strata,inductor      what is compared
-        --dynamic                             symbolic sizes
-Weights and inputs are bf16 on a GPU and float32 on a CPU. A line of JSON a model and backend goes to standard output, a table to
-standard error. The exit status is 1 where strata's error exceeds 1.5 times the largest of the others' (or one rounding), or a
-graph of it runs in PyTorch.
+usage   python torch_models.py [MODEL ...]   gpt2 gpt2_short resnet50; default all
+        --device cuda|cpu                    default: cuda where there is a GPU. Batches on a CPU are smaller
+        --backends eager,inductor,strata
+        --small                              small models, to see that everything runs
+        --dynamic                            symbolic sizes
+        --json FILE                          appends a line a model and backend
+        --profile                            also the device time of a call by kernel name (on a CPU, PyTorch's ops by name)
+
+Weights and inputs are bf16 on a GPU, f32 on a CPU; inference. A model's figures:
+  ms a call   from an idle device to an idle device, the median of 20 calls after two
+  host        ms until a call returns, the device still at work; likewise
+  first       seconds of the first call, compilation included, with empty caches. Each backend has compiled one small
+              function in the process before
+  error       relative L2 distance of the output of the second call to PyTorch's in float64
+  k·l·f       Strata's own kernels, library calls, and ops left to PyTorch, in one call
+Strata's row is ok if its error is at most 1.5 times the largest of the other backends' and one rounding of the exact result.
+The exit status is 1 where it is not, or where Strata failed or left a graph to PyTorch.
 """
 
 import argparse
 import copy
-import json
-import statistics
 import sys
-import time
 
 import torch
-import torch.nn as nn
-import torch.nn.functional as F
+
+import measure
+import zoo
 
 
-class Block(nn.Module):
-    def __init__(self, d, heads):
-        super().__init__()
-        self.ln1, self.ln2, self.heads = nn.LayerNorm(d), nn.LayerNorm(d), heads
-        self.qkv, self.proj, self.fc, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
-
-    def forward(self, x):
-        b, t, c = x.shape
-        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.ln1(x)).split(c, 2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(y.transpose(1, 2).reshape(b, t, c))
-        return x + self.out(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
-
-
-class Gpt2(nn.Module):
-    def __init__(self, vocab, length, d, heads, layers):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocab, d), nn.Embedding(length, d)
-        self.blocks, self.norm = nn.ModuleList(Block(d, heads) for _ in range(layers)), nn.LayerNorm(d)
-        nn.init.normal_(self.tokens.weight, std=0.02), nn.init.normal_(self.places.weight, std=0.02)
-
-    def forward(self, i):
-        x = self.tokens(i) + self.places(torch.arange(i.shape[1], device=i.device))
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x) @ self.tokens.weight.t()
-
-
-def conv(i, o, k, s=1):
-    return nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o))
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, cin, c, stride):
-        super().__init__()
-        self.body = nn.Sequential(conv(cin, c, 1), nn.ReLU(), conv(c, c, 3, stride), nn.ReLU(), conv(c, 4 * c, 1))
-        self.skip = conv(cin, 4 * c, 1, stride) if stride != 1 or cin != 4 * c else nn.Identity()
-
-    def forward(self, x):
-        return F.relu(self.body(x) + self.skip(x))
-
-
-def resnet(width, depths, classes):
-    layers, cin = [conv(3, width, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], width
-    for stage, depth in enumerate(depths):
-        c = width << stage
-        for i in range(depth):
-            layers.append(Bottleneck(cin, c, 2 if stage and not i else 1))
-            cin = 4 * c
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(cin, classes))
-
-
-def build(name, device):
-    full = device == "cuda"
-    if name == "gpt2":
-        vocab, length, d, heads, layers, batch = (50257, 1024, 768, 12, 12, 8) if full else (500, 64, 64, 4, 2, 2)
-        return Gpt2(vocab, length, d, heads, layers), torch.randint(0, vocab, (batch, length))
-    if name == "resnet50":
-        m, x = (resnet(64, (3, 4, 6, 3), 1000), torch.randn(64, 3, 224, 224)) if full else (resnet(8, (1, 1, 2, 1), 10), torch.randn(2, 3, 64, 64))
-        for bn in (b for b in m.modules() if isinstance(b, nn.BatchNorm2d)):
-            bn.running_mean.normal_(std=0.1), bn.running_var.uniform_(0.5, 1.5)
-        return m, x
-    sys.exit(f"no model is called {name}; known: gpt2, resnet50")
-
-
-def distance(a, b):
-    return ((a.double() - b).norm() / b.norm()).item()
-
-
-def timed(f, x, device):
-    sync = torch.cuda.synchronize if device == "cuda" else lambda: None
-    f(x), sync()
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        f(x), sync()
-        times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
-
-
-def measure(backend, model, x, exact, args):
+def tried(backend, model, x, exact, args, clock):
     torch._dynamo.reset()
-    row = {"backend": backend}
-    f = model if backend == "eager" else torch.compile(model, backend=backend, dynamic=args.dynamic or None)
-    if backend == "strata":
-        import strata
-
-        strata.reset_counters()
-    start = time.perf_counter()
-    f(x)
-    row["first_s"] = time.perf_counter() - start
-    row["error"] = distance(f(x), exact)
-    row["ms"] = timed(f, x, args.device)
-    if backend == "strata":
-        row["counters"] = strata.counters()
-        row["events"] = [f"{e['reason']} ({e['location']})" for e in strata.events()]
+    counters, row = measure.Counters(backend), {"backend": backend}
+    f = measure.compiled(model, backend, args.dynamic or None)
+    row["first_s"] = measure.seconds(lambda: f(x), clock)
+    row["error"] = measure.distance(f(x), exact)
+    row |= counters.row()
+    row["ms"] = measure.median([1e3 * measure.seconds(lambda: f(x), clock) for _ in range(20)])
+    row["host_ms"] = measure.median([measure.host_ms(f, (x,), clock) for _ in range(20)])
+    if args.profile:
+        row["profile"] = measure.profile(f, (x,), clock)
     return row
 
 
+def rows_of(name, args, clock):
+    torch.manual_seed(0)
+    model, x = zoo.MODELS[name].build(args.device, args.small)
+    dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
+    model, x = model.eval().to(args.device, dtype), x.to(args.device, dtype if x.is_floating_point() else None)
+    rows = []
+    with torch.no_grad():
+        exact = copy.deepcopy(model).double()(measure.wide(x))
+        clock.release()
+        for backend in args.backends:
+            try:
+                rows.append(tried(backend, model, x, exact, args, clock))
+            except Exception as e:
+                rows.append({"backend": backend, "failed": measure.problem(e)})
+        measure.judge(rows, measure.distance(exact.to(dtype), exact))
+    common = {"model": name, "dtype": str(dtype)[6:], "input": list(x.shape), "dynamic": args.dynamic}
+    return [common | r for r in rows]
+
+
+def show(row):
+    counted = "·".join(str(row[n]) for n in ("kernels", "library_calls", "fallbacks")) if "kernels" in row else ""
+    figures = "".join(
+        f"{row[k]:{width}}" if k in row else " " * int(width.split(".")[0])
+        for k, width in (("ms", "10.3f"), ("host_ms", "10.3f"), ("first_s", "9.2f"), ("error", "10.1e"), ("allowed", "10.1e"))
+    )
+    print(f"{row['model']:12s} {row['backend']:9s}{figures}  {counted:12s} {row.get('failed') or row.get('verdict', '')}", flush=True)
+    for event in row.get("events", [])[:5] if not row.get("ok", True) or row.get("fallbacks") else []:
+        print(f"    {event}")
+    if "profile" in row:
+        print(f"    {row['profile']['total_ms']:.3f} ms in all, of these")
+        for k in row["profile"]["kernels"]:
+            print(f"    {k['ms']:9.3f} ms {k['calls']:6.1f} x  {k['name'][:110]}")
+
+
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("models", nargs="*", default=["gpt2", "resnet50"])
-    p.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    p.add_argument("--backends", default="eager,strata,inductor" if torch.cuda.is_available() else "eager,strata")
-    p.add_argument("--dynamic", action="store_true")
-    args, bad = p.parse_args(), False
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("models", nargs="*")
+    p.add_argument("--device", choices=("cuda", "cpu"), default=measure.default_device())
+    p.add_argument("--backends", default=measure.BACKENDS)
+    p.add_argument("--json")
+    for flag in ("--small", "--dynamic", "--profile"):
+        p.add_argument(flag, action="store_true")
+    args = p.parse_args()
+    args.backends = measure.backends(args.backends)
     for name in args.models:
-        torch.manual_seed(0)
-        model, x = build(name, args.device)
-        dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
-        model = model.eval().to(args.device, dtype)
-        x = x.to(args.device) if x.dtype == torch.int64 else x.to(args.device, dtype)
-        with torch.no_grad():
-            exact = copy.deepcopy(model).double()(x if x.dtype == torch.int64 else x.double())
-            rows = []
-            for backend in args.backends.split(","):
-                try:
-                    rows.append(measure(backend, model, x, exact, args))
-                except Exception as e:
-                    rows.append({"backend": backend, "failed": f"{type(e).__name__}: {e}"[:500]})
-        others = [r["error"] for r in rows if r["backend"] != "strata" and "error" in r]
-        allowed = 1.5 * max([*others, distance(exact.to(dtype), exact)])
-        for row in rows:
-            if row["backend"] == "strata":
-                row["allowed"] = allowed
-                row["ok"] = "error" in row and row["error"] <= allowed and row["counters"]["eager_graphs"] == 0
-                bad |= not row["ok"]
-            print(json.dumps({"model": name, "device": args.device, **row}), flush=True)
-            print(f"{name:10s} {row['backend']:9s} {row.get('ms', float('nan')):9.3f} ms  first {row.get('first_s', float('nan')):6.2f} s  error {row.get('error', float('nan')):.2e} {row.get('counters', '')} {row.get('failed', '')}", file=sys.stderr)
-    sys.exit(bad)
+        if name not in zoo.MODELS:
+            sys.exit(f"no model is called {name}; known: {', '.join(zoo.MODELS)}")
+    caches, log, clock, good = measure.fresh_caches(), measure.Log(args.json), measure.Clock(args.device), True
+    head = {"script": "torch_models", **measure.machine(args.device), "backends": args.backends, "small": args.small}
+    log.write(head)
+    print(f"{head['name']}, torch {head['torch']}")
+    print(f"{'model':12s} {'backend':9s}{'ms':>10s}{'host':>10s}{'first s':>9s}{'error':>10s}{'allowed':>10s}  {'k·l·f':12s} verdict", flush=True)
+    for backend in args.backends:
+        try:
+            measure.warm_up(backend, args.device)
+        except Exception:
+            pass  # its rows will tell
+    for name in args.models or zoo.MODELS:
+        for row in rows_of(name, args, clock):
+            log.write(row)
+            show(row)
+            good &= row.get("ok", True)
+    caches.cleanup()
+    return int(not good)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

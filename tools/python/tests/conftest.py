@@ -1,12 +1,19 @@
 """What the tests share: a comparison of the backend with eager execution, measured against float64."""
 
 import copy
+import pathlib
+import sys
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 import strata
+
+HERE = pathlib.Path(__file__).resolve().parent
+# The benchmark's scripts: beside this folder in what `cargo xtask pack` makes, a level higher in the repository.
+BENCH = next(f for f in (HERE.parents[1] / "bench", HERE.parent / "bench") if (f / "zoo.py").is_file())
+sys.path.append(str(BENCH))
 
 EPSILON = {torch.float64: 2e-15, torch.float32: 2e-7, torch.bfloat16: 4e-3, torch.float16: 5e-4}
 
