@@ -157,4 +157,19 @@ mod tests {
         script(file.path()).unwrap();
         Cmd::new("sh").arg("-n").arg(file.path()).check().unwrap();
     }
+
+    #[test]
+    fn the_script_lists_its_cases() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.sh");
+        script(&file).unwrap();
+        let cases = folder.path().join("bench/cases");
+        std::fs::create_dir_all(&cases).unwrap();
+        std::fs::write(cases.join("mine.sh"), "").unwrap();
+        let listed = Cmd::new("sh").arg(&file).env("OUT", folder.path().join("out")).check().unwrap();
+        let cases: Vec<_> = listed.split_whitespace().collect();
+        for case in ["info", "selftest", "demo", "kernels", "kernels-odd", "models", "python-tests", "mine"] {
+            assert!(cases.contains(&case), "{case} is not among {cases:?}");
+        }
+    }
 }

@@ -1,17 +1,22 @@
 #!/bin/sh
 # Runs named cases on a machine without network and appends one JSON line a result to $OUT/results.jsonl.
 #
-#   pack/run.sh              lists the cases
-#   pack/run.sh info digits-cuda
+#   pack/run.sh                                   lists the cases
+#   pack/run.sh info selftest demo kernels models
+#   pack/run.sh 'kernels softmax_4k --small'      a case with arguments, in quotes
 #
-# A case is one of the functions case_* below, or a file bench/cases/NAME.sh or bench/NAME.py of this pack.
-# Such a file writes its JSON lines to the file that $RESULTS names; what it prints goes to $OUT/NAME.log.
+# A case is one of the functions case_* below, or a file bench/cases/NAME.sh of this pack, which appends its JSON lines
+# to the file that $RESULTS names. What a case prints goes to $OUT/NAME.log. DEVICE is cuda where there is a GPU, else cpu;
+# DEVICE=cpu pack/run.sh ... chooses.
 set -eu
 
 HERE=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 OUT=${OUT:-$HERE/out}
 RESULTS=$OUT/results.jsonl
 PYTHON=${STRATA_PYTHON:-python3}
+if [ -z "${DEVICE:-}" ]; then
+    if nvidia-smi -L >/dev/null 2>&1; then DEVICE=cuda; else DEVICE=cpu; fi
+fi
 # Outside of the pack, and named after its contents: carrying the pack anew keeps what is unpacked already.
 PREPARED=${TMPDIR:-/tmp}/strata-pack-$(cat "$HERE"/strata.* "$HERE"/wheels/*.whl 2>/dev/null | cksum | tr ' ' -)
 mkdir -p "$OUT"
@@ -59,30 +64,40 @@ case_info() {
         "$(json "$gpu")" "$(json "$torch")" "$(json "$strata")" >>"$RESULTS"
 }
 
-case_digits_cpu() { strata run "$HERE/demo/digits.onnx" --device cpu; }
+case_selftest() { strata selftest "$@"; }
 
-case_digits_cuda() { strata run "$HERE/demo/digits.onnx" --device cuda; }
+case_demo() { strata demo --folder "$HERE/demo" --device "$DEVICE" "$@"; }
 
-case_python_tests() { "$PYTHON" -m pytest -q -p no:cacheprovider "$HERE/python-tests"; }
+# Kernels and whole models beside eager and Inductor: a JSON line a case and backend.
+case_kernels() { "$PYTHON" "$HERE/bench/kernels.py" --device "$DEVICE" --json "$RESULTS" "$@"; }
+
+case_kernels_odd() { case_kernels --odd "$@"; }
+
+case_models() { "$PYTHON" "$HERE/bench/torch_models.py" --device "$DEVICE" --json "$RESULTS" "$@"; }
+
+case_models_dynamic() { case_models --dynamic "$@"; }
+
+case_python_tests() { "$PYTHON" -m pytest -q -p no:cacheprovider "$HERE/python-tests" "$@"; }
 
 list() {
+    set +f
     sed -n 's/^case_\([a-z_]*\)().*/\1/p' "$0" | tr _ -
-    for file in "$HERE"/bench/cases/*.sh "$HERE"/bench/*.py; do
-        [ -e "$file" ] && basename "$file" | sed 's/\.[a-z]*$//'
+    for file in "$HERE"/bench/cases/*.sh; do
+        [ -e "$file" ] && basename "$file" .sh
     done
     return 0
 }
 
+# A case's name and its arguments.
 one() {
-    function=case_$(printf '%s' "$1" | tr - _)
-    if [ -e "$HERE/bench/cases/$1.sh" ]; then
-        sh "$HERE/bench/cases/$1.sh"
-    elif [ -e "$HERE/bench/$1.py" ]; then
-        "$PYTHON" "$HERE/bench/$1.py"
-    elif list | grep -qx -- "$1"; then
-        "$function"
+    name=$1
+    shift
+    if [ -e "$HERE/bench/cases/$name.sh" ]; then
+        sh "$HERE/bench/cases/$name.sh" "$@"
+    elif list | grep -qx -- "$name"; then
+        "case_$(printf '%s' "$name" | tr - _)" "$@"
     else
-        echo "no case named $1; the cases are:" && list && return 2
+        echo "no case named $name; the cases are:" && list && return 2
     fi
 }
 
@@ -92,21 +107,25 @@ if [ $# -eq 0 ]; then
 fi
 
 prepare
-export OUT RESULTS PYTHON
+export OUT RESULTS PYTHON DEVICE
 export PATH="$PREPARED/bin:$PATH"
 export STRATA_BIN="$PREPARED/bin/strata"
 export PYTHONPATH="$PREPARED/site${PYTHONPATH:+:$PYTHONPATH}"
 
+# Arguments are split at spaces; a * in them is the case's to read.
+set -f
 failed=0
-for name in "$@"; do
+for words in "$@"; do
+    name=${words%% *}
     code=0
     # A sub-shell, so that one case can neither end the others nor change their settings.
-    (set -eu; one "$name") >"$OUT/$name.log" 2>&1 || code=$?
-    printf '{"case":%s,"exit":%s}\n' "$(json "$name")" "$code" >>"$RESULTS"
+    # shellcheck disable=SC2086
+    (set -eu; one $words) >"$OUT/$name.log" 2>&1 || code=$?
+    printf '{"case":%s,"exit":%s}\n' "$(json "$words")" "$code" >>"$RESULTS"
     if [ "$code" -eq 0 ]; then
-        echo "$name: ok"
+        echo "$words: ok, see $OUT/$name.log"
     else
-        echo "$name: exit code $code, see $OUT/$name.log"
+        echo "$words: exit code $code, see $OUT/$name.log"
         tail -n 20 "$OUT/$name.log"
         failed=1
     fi
