@@ -106,7 +106,7 @@ def rmsnorm(x, weight, *, wide=torch.float32):
 
 
 def embedding_layernorm(tokens, table, places, weight, bias):
-    return layernorm(table[tokens] + places, weight, bias)
+    return layernorm(F.embedding(tokens, table) + places, weight, bias)
 
 
 def groupnorm_silu(x, weight, bias):

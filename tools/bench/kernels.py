@@ -19,7 +19,7 @@ A case's figures, all from the same inputs, types and run:
               several sets of inputs, and write to as many sets of outputs, together four times as large as the L2 cache. On a
               CPU, and where a backend cannot be recorded (marked *): of calls in a plain loop. The median of 12 samples,
               the backends taking turns.
-  share       floor / ms a call
+  share       floor / ms a call, of Strata; ind/str: Inductor's ms a call / Strata's
   loop        ms a call in a plain loop, so with what a launch costs
   first       seconds of the first call, compilation included, with empty caches. Each backend has compiled one other
               function in the process before

@@ -29,7 +29,7 @@ def fresh_caches():
 
 
 def compiled(f, backend, dynamic=False):
-    return f if backend == "eager" else torch.compile(f, backend=backend, dynamic=dynamic)
+    return f if backend == "eager" else torch.compile(f, backend=backend, dynamic=dynamic, fullgraph=True)
 
 
 def warm_up(backend, device):
@@ -206,10 +206,13 @@ def host_ms(f, inputs, clock):
 
 
 def best(f, sets, clock):
-    """The shortest of some samples' ms a call: of a rate, what the device can do counts."""
+    """The shortest of some samples' ms a call: of a rate, what the device can do counts. Infinite where it cannot be recorded."""
     calls = Calls(f, sets, clock)
     if clock.cuda:
-        calls.capture()
+        try:
+            calls.capture()
+        except RuntimeError:
+            return math.inf
     return min((calls.replay if clock.cuda else calls.loop)() for _ in range(SAMPLES))
 
 
