@@ -7,6 +7,7 @@ pub mod observe;
 pub mod pass;
 pub mod phase;
 pub mod pipeline;
+pub mod planted;
 pub mod reference;
 pub mod registry;
 pub mod report;

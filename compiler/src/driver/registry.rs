@@ -1,7 +1,7 @@
 //! Every pass, one line each, in the order of the pipeline.
 
 use crate::driver::pass::Pass;
-use crate::driver::test_passes::TEST_PASSES;
+use crate::driver::test_passes;
 
 /// Every pass of Strata's own. A new pass is one file, one line here, one lit test of the same name.
 pub static PASSES: &[&Pass] = &[
@@ -21,5 +21,5 @@ pub static PASSES: &[&Pass] = &[
 
 /// The pass of that name; those of the driver's own tests are found too.
 pub fn lookup(name: &str) -> Option<&'static Pass> {
-    PASSES.iter().chain(TEST_PASSES).find(|p| p.name == name).copied()
+    PASSES.iter().copied().chain(test_passes::all()).find(|p| p.name == name)
 }

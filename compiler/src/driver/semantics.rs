@@ -1,12 +1,14 @@
 //! `--check-semantics[=SEED]`: runs the program on random inputs before and after each step and compares.
 //!
 //! Before: with rounding and in float64. After: with rounding. See `interp::compare` for what counts as equal; a pass that is declared
-//! `exact` must give the same bits. What cannot be run (a level without interpreter, too much work) is said, not passed over.
+//! `exact` must give the same bits. A program that ran and now has no result (a value never written, an access outside of a tensor, a race
+//! between iterations, sizes that contradict types) is different too. What cannot be run (a level without interpreter, too much work) is
+//! said, not passed over.
 
 use crate::driver::diagnostics::{Diagnostic, Position};
 use crate::driver::run::{At, Observer, StepRecord};
 use crate::driver::step::StepKind;
-use crate::interp;
+use crate::interp::{self, Stopped};
 use crate::ir;
 use melior::ir::Module;
 use melior::ir::operation::OperationLike;
@@ -19,12 +21,30 @@ use strata_dialects::reference::{RefTensor, Rounding, Values};
 /// Scalar operations that the runs of one function may take.
 const BUDGET: u64 = 10_000_000;
 
-/// A function as the last step that could be run left it: types, inputs and results.
-struct Known {
-    takes: Vec<TensorType>,
+const RANDOM: &str = "random";
+const SPECIAL: &str = "random whole numbers, ties and NaN";
+
+/// Inputs of a function, and its results as the last step that could be run left them.
+struct Trial {
+    /// What the inputs are, for the user.
+    what: &'static str,
     inputs: Vec<RefTensor>,
     exact: Vec<RefTensor>,
     float64: Vec<RefTensor>,
+}
+
+/// What is known of a function: its types, and one run for each kind of inputs.
+struct Known {
+    takes: Vec<TensorType>,
+    trials: Vec<Trial>,
+}
+
+/// Why there is no new result.
+enum Missing {
+    /// The interpreter cannot run it.
+    Skipped(String),
+    /// The program is no longer what it was.
+    Wrong(String, &'static str),
 }
 
 /// What was compared and what was not.
@@ -51,47 +71,60 @@ impl Semantics {
 
     fn learn(&self, module: &Module<'_>, name: &str) -> Result<Known, String> {
         let signature = interp::signature(module, name)?;
-        let inputs = signature.random_tensors(&signature.random_symbols(self.seed)?, self.seed)?;
-        let exact = evaluate(module, name, &inputs, Rounding::Exact)?;
-        let float64 = evaluate(module, name, &inputs, Rounding::Float64)?;
-        Ok(Known { takes: signature.inputs, inputs, exact, float64 })
+        let symbols = signature.random_symbols(self.seed)?;
+        let trial = |what, inputs: Vec<RefTensor>| {
+            let run = |rounding| evaluate(module, name, &inputs, rounding).map_err(|s| s.failure.to_string());
+            let (exact, float64) = (run(Rounding::Exact)?, run(Rounding::Float64)?);
+            Ok::<_, String>(Trial { what, inputs, exact, float64 })
+        };
+        let mut trials = vec![trial(RANDOM, signature.random_tensors(&symbols, self.seed)?)?];
+        if signature.inputs.iter().any(|t| t.dtype.is_float()) {
+            // What has no result on such inputs is still checked with others.
+            trials.extend(trial(SPECIAL, signature.special_tensors(&symbols, self.seed)?));
+        }
+        Ok(Known { takes: signature.inputs, trials })
     }
 
-    /// Compares with what was known. An error is a difference; a text why there is nothing to compare.
-    fn check(
-        &self,
-        module: &Module<'_>,
-        name: &str,
-        known: &Known,
-        exact: bool,
-    ) -> Result<Result<Known, String>, String> {
-        let signature = match interp::signature(module, name) {
-            Ok(signature) => signature,
-            Err(why) => return Ok(Err(why)),
-        };
+    /// Compares with what was known, and learns the new results.
+    fn check(module: &Module<'_>, name: &str, known: &mut Known, exact: bool) -> Result<(), Missing> {
+        let signature = interp::signature(module, name).map_err(Missing::Skipped)?;
         if signature.inputs != known.takes {
             let list =
                 |types: &[TensorType]| types.iter().map(TensorType::to_string).collect::<Vec<_>>().join(", ");
-            return Err(format!("it takes ({}), took ({})", list(&signature.inputs), list(&known.takes)));
+            let text = format!("it takes ({}), took ({})", list(&signature.inputs), list(&known.takes));
+            return Err(Missing::Wrong(text, RANDOM));
         }
-        let now = match evaluate(module, name, &known.inputs, Rounding::Exact) {
-            Ok(now) => now,
-            Err(why) => return Ok(Err(why)),
-        };
-        if exact {
-            if now.len() != known.exact.len() {
-                return Err(format!("it has {} results, had {}", now.len(), known.exact.len()));
+        for trial in &mut known.trials {
+            let wrong = |text| Missing::Wrong(text, trial.what);
+            let now = match evaluate(module, name, &trial.inputs, Rounding::Exact) {
+                Ok(now) => now,
+                Err(stopped) if stopped.limit => {
+                    return Err(Missing::Skipped(stopped.failure.to_string()));
+                }
+                Err(stopped) => return Err(wrong(format!("it has no result: {}", stopped.failure))),
+            };
+            if exact {
+                bit_equal(&now, &trial.exact).map_err(wrong)?;
+            } else {
+                interp::compare(&now, &trial.exact, &trial.float64).map_err(|m| wrong(m.to_string()))?;
             }
-            if let Some(i) = now.iter().zip(&known.exact).position(|(a, b)| !same_bits(a, b)) {
-                return Err(format!("result {i}: {}, was {}", now[i], known.exact[i]));
+            // The next step is measured against what this one left.
+            if let Ok(float64) = evaluate(module, name, &trial.inputs, Rounding::Float64) {
+                trial.float64 = float64;
             }
-        } else {
-            interp::compare(&now, &known.exact, &known.float64).map_err(|m| m.to_string())?;
+            trial.exact = now;
         }
-        // The next step is measured against what this one left.
-        let float64 = evaluate(module, name, &known.inputs, Rounding::Float64);
-        let float64 = float64.unwrap_or_else(|_| known.float64.clone());
-        Ok(Ok(Known { takes: signature.inputs, inputs: known.inputs.clone(), exact: now, float64 }))
+        Ok(())
+    }
+}
+
+fn bit_equal(now: &[RefTensor], before: &[RefTensor]) -> Result<(), String> {
+    if now.len() != before.len() {
+        return Err(format!("it has {} results, had {}", now.len(), before.len()));
+    }
+    match now.iter().zip(before).position(|(a, b)| !same_bits(a, b)) {
+        Some(i) => Err(format!("result {i}: {}, was {}", now[i], before[i])),
+        None => Ok(()),
     }
 }
 
@@ -100,8 +133,8 @@ fn evaluate(
     name: &str,
     inputs: &[RefTensor],
     rounding: Rounding,
-) -> Result<Vec<RefTensor>, String> {
-    interp::run_function(module, name, inputs, rounding, BUDGET).map_err(|f| f.to_string())
+) -> Result<Vec<RefTensor>, Stopped> {
+    interp::try_function(module, name, inputs, rounding, BUDGET)
 }
 
 /// The public functions: those that a step must not change. Private ones come and go with outlining and inlining.
@@ -126,19 +159,15 @@ impl Observer for Semantics {
     fn after(&mut self, at: At<'_>, _: &StepRecord, module: &Module<'_>) -> Result<(), Diagnostic> {
         let step = at.step();
         let exact = matches!(step.kind, StepKind::Own(pass, _) if pass.exact);
-        let names: Vec<_> = self.known.keys().cloned().collect();
-        for name in names {
-            match self.check(module, &name, &self.known[&name], exact) {
-                Ok(Ok(known)) => {
-                    self.known.insert(name, known);
-                    self.checked.borrow_mut().compared += 1;
-                }
-                Ok(Err(why)) => {
+        for (name, known) in &mut self.known {
+            match Self::check(module, name, known, exact) {
+                Ok(()) => self.checked.borrow_mut().compared += 1,
+                Err(Missing::Skipped(why)) => {
                     let text = format!("step {}, {}, @{name}: {why}", at.number, step.name);
                     self.checked.borrow_mut().skipped.push(text);
                 }
-                Err(wrong) => {
-                    let function = interp::find(module, &name);
+                Err(Missing::Wrong(wrong, what)) => {
+                    let function = interp::find(module, name);
                     let position = function.and_then(|f| Position::of(f.location()));
                     let declared = if exact { ", which is declared exact," } else { "" };
                     let message = format!(
@@ -147,7 +176,7 @@ impl Observer for Semantics {
                         step.text()
                     );
                     return Err(Diagnostic::error(position, message)
-                        .note(None, format!("inputs are random by seed {}", self.seed)));
+                        .note(None, format!("inputs are {what} by seed {}", self.seed)));
                 }
             }
         }

@@ -1,12 +1,17 @@
 //! Passes that misbehave on purpose: the driver's own tests run them. Listed by `--list-passes=all` only.
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::driver::planted;
 use crate::ir;
 use melior::ir::operation::{OperationBuilder, OperationLike};
 use melior::ir::{BlockLike, Location, Module, ValueLike};
 
-/// Every one of them.
-pub static TEST_PASSES: &[&Pass] = &[&FAIL, &PANIC, &ABORT, &OVERFLOW, &HANG, &BREAK_IR, &WRONG_RESULT];
+/// Every one of them, and those of [`planted`].
+pub fn all() -> impl Iterator<Item = &'static Pass> {
+    MISBEHAVING.iter().copied().chain(planted::all())
+}
+
+static MISBEHAVING: &[&Pass] = &[&FAIL, &PANIC, &ABORT, &OVERFLOW, &HANG, &BREAK_IR, &WRONG_RESULT];
 
 const fn pass(
     name: &'static str,

@@ -94,6 +94,7 @@ fn step<'c>(
             cx.call(&callee, operands, Some(symbols), op.location())?
         }
         Lowering::Plan => {
+            cx.limit = true;
             let target = view.attr("target").map(|_| view.str("target").to_owned()).unwrap_or_default();
             return Err(at(format!("'{}' of '{target}' runs in the embedding program", view.spec.name))
                 .next("the interpreter cannot run it; give a module without custom calls"));
@@ -106,7 +107,7 @@ fn step<'c>(
         }
         _ => match view.spec.evaluate(&view, &operands, cx.rounding) {
             Some(r) => r.map_err(at)?,
-            None => return Err(at(format!("'{}' has no evaluation", view.spec.name))),
+            None => return cx.limited(Err(at(format!("'{}' has no evaluation", view.spec.name)))),
         },
     };
     for (i, (r, stated)) in results.into_iter().zip(&view.results).enumerate() {

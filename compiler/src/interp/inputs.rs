@@ -63,6 +63,20 @@ impl Signature {
 
     /// Random tensors for given values of the symbols.
     pub fn random_tensors(&self, symbols: &[i64], seed: u64) -> Result<Vec<RefTensor>, String> {
+        self.tensors(symbols, seed, random_tensor)
+    }
+
+    /// The same with what random numbers hardly ever meet: ties, zeros of both signs, NaN.
+    pub fn special_tensors(&self, symbols: &[i64], seed: u64) -> Result<Vec<RefTensor>, String> {
+        self.tensors(symbols, seed, special_tensor)
+    }
+
+    fn tensors(
+        &self,
+        symbols: &[i64],
+        seed: u64,
+        make: fn(DType, &[usize], u64) -> RefTensor,
+    ) -> Result<Vec<RefTensor>, String> {
         self.inputs
             .iter()
             .enumerate()
@@ -75,7 +89,7 @@ impl Signature {
                         usize::try_from(n).map_err(|_| format!("the size {e} is {n}"))
                     })
                     .collect::<Result<Vec<_>, String>>()?;
-                Ok(random_tensor(t.dtype, &shape, seed.wrapping_mul(0x9e37_79b9).wrapping_add(i as u64)))
+                Ok(make(t.dtype, &shape, seed.wrapping_mul(0x9e37_79b9).wrapping_add(i as u64)))
             })
             .collect()
     }
@@ -101,5 +115,29 @@ pub fn random_tensor(dtype: DType, shape: &[usize], seed: u64) -> RefTensor {
             }),
             _ => Scalar::I((bits >> 8) as i64 % 19 - 9),
         }
+    })
+}
+
+/// Small whole numbers, so with ties, zeros of both signs and a few NaN; some rows are negative throughout, some positive. Integers as
+/// [`random_tensor`] makes them.
+pub fn special_tensor(dtype: DType, shape: &[usize], seed: u64) -> RefTensor {
+    if !dtype.is_float() {
+        return random_tensor(dtype, shape, seed);
+    }
+    let mut random = SplitMix64::new(seed);
+    let (row, mut side) = (shape.last().copied().unwrap_or(1).max(1), 0);
+    RefTensor::generate(dtype, shape, Rounding::Exact, |i| {
+        if i % row == 0 {
+            side = random.next_u64() % 4;
+        }
+        let bits = random.next_u64();
+        let whole = ((bits >> 8) % 5) as f64;
+        Scalar::F(match (bits % 64, side) {
+            (0, _) => f64::NAN,
+            (_, 0) => -1.0 - whole,
+            (_, 1) => 1.0 + whole,
+            (1..=4, _) => -0.0,
+            _ => whole - 2.0,
+        })
     })
 }

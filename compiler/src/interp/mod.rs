@@ -40,8 +40,30 @@ pub fn run_function<'c>(
     rounding: Rounding,
     budget: u64,
 ) -> Result<Vec<RefTensor>, Failure> {
-    let mut cx = Interpreter { module, rounding, left: budget, budget };
-    cx.call(name, inputs.to_vec(), None, module.as_operation().location())
+    try_function(module, name, inputs, rounding, budget).map_err(|stopped| stopped.failure)
+}
+
+/// Why a run has no results.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    /// What is said of it.
+    pub failure: Failure,
+    /// Whether it is a limit of the interpreter (budget, level, an op that it does not know). Otherwise the program itself is at fault: it
+    /// reads what was never written, leaves a tensor, races, computes a size other than the stated one.
+    pub limit: bool,
+}
+
+/// [`run_function`], telling faults of the program from limits of the interpreter.
+pub fn try_function<'c>(
+    module: &Module<'c>,
+    name: &str,
+    inputs: &[RefTensor],
+    rounding: Rounding,
+    budget: u64,
+) -> Result<Vec<RefTensor>, Stopped> {
+    let mut cx = Interpreter { module, rounding, left: budget, budget, limit: false };
+    let done = cx.call(name, inputs.to_vec(), None, module.as_operation().location());
+    done.map_err(|failure| Stopped { failure, limit: cx.limit })
 }
 
 /// The function of that name.
@@ -117,6 +139,8 @@ struct Interpreter<'m, 'c> {
     rounding: Rounding,
     left: u64,
     budget: u64,
+    /// Set where the run ends for a reason that says nothing of the program.
+    limit: bool,
 }
 
 impl<'c: 'm, 'm> Interpreter<'m, 'c> {
@@ -127,12 +151,21 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Failure::new(
-                location,
-                format!("the run needs more than its budget of {} scalar operations", self.budget),
-            )
-            .next("give smaller inputs or a larger budget")),
+            None => {
+                self.limit = true;
+                Err(Failure::new(
+                    location,
+                    format!("the run needs more than its budget of {} scalar operations", self.budget),
+                )
+                .next("give smaller inputs or a larger budget"))
+            }
         }
+    }
+
+    /// Notes that an error is a limit of the interpreter.
+    fn limited<T, E>(&mut self, done: Result<T, E>) -> Result<T, E> {
+        self.limit |= done.is_err();
+        done
     }
 
     /// Runs a function by its name. `symbols` are the values of its symbols, where the caller states them.
@@ -144,6 +177,8 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
         location: Location<'c>,
     ) -> Result<Vec<RefTensor>, Failure> {
         let Some(function) = find(self.module, name) else {
+            // The verifier checks calls: the callee is there, lowered to something that is not run here.
+            self.limit = true;
             let known: Vec<String> =
                 functions(self.module).iter().map(|f| format!("@{}", symbol_name(f))).collect();
             return Err(Failure::new(location, format!("the module defines no function @{name}"))
@@ -154,6 +189,7 @@ impl<'c: 'm, 'm> Interpreter<'m, 'c> {
             Level::Tensor => tensor::run(self, function, inputs, symbols),
             Level::Loop => loops::run(self, function, inputs, symbols),
             Level::Llvm => {
+                self.limit = true;
                 let what = "functions below the loop level are not interpreted";
                 Err(Failure::new(function.location(), what).next("run them on a device"))
             }

@@ -164,7 +164,7 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
                     _ => Err(format!("a constant '{value}'").into()),
                 };
             }
-            Ok(vec![Val::Scalar(constant(value)?[0])])
+            Ok(vec![Val::Scalar(cx.limited(constant(value))?[0])])
         }
         "tensor.empty" => {
             let (dtype, shape) = views::result_shape(op, env, 0)?;
@@ -193,14 +193,15 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
         "tensor.extract_slice" => one(views::extract_slice(op, env)?),
         "tensor.pad" => one(views::pad(op, env, cx.rounding)?),
         "tensor.concat" => one(views::concat(op, env)?),
-        other => match decode(&op, cx.rounding)? {
+        other => match cx.limited(decode(&op, cx.rounding))? {
             Some(f) => {
                 let row = op.operands().map(|v| cell_of(env, v)).collect::<Step<Vec<_>>>()?;
                 Ok(vec![Val::Scalar(f.eval(&row).map_err(str::to_owned)?)])
             }
-            None => {
-                Err(format!("'{other}' is not an op of the tensor level that the interpreter knows").into())
-            }
+            None => cx.limited(Err(format!(
+                "'{other}' is not an op of the tensor level that the interpreter knows"
+            )
+            .into())),
         },
     }
 }
@@ -258,7 +259,8 @@ fn generic<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env
         .map(|(d, n)| n.ok_or(format!("iteration dimension {d} indexes no operand alone")))
         .collect::<Step<_>>()?;
     let block = body(&op).ok_or_else(|| "a generic without a body".to_owned())?;
-    let code = Body::decode(block, &Outer { env, rounding: cx.rounding })?;
+    let code = Body::decode(block, &Outer { env, rounding: cx.rounding });
+    let code = cx.limited(code)?;
     let total: usize = extent.iter().product();
     cx.spend(total as u64 * (1 + code.steps.len() as u64), op.location()).map_err(Stop::Failure)?;
     let access: Vec<Access> = maps.iter().zip(&tensors).map(|(m, t)| access(m, &t.shape, dims)).collect();

@@ -39,6 +39,8 @@ pub(super) struct Lanes {
     pub dim: usize,
     /// Every lane reads the same element.
     pub broadcast: bool,
+    /// The promise that the first lane's position is a multiple of so many elements; buffers themselves are aligned to anything here.
+    pub aligned: Option<i64>,
 }
 
 /// An access to a memref.

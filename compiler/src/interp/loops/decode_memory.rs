@@ -34,7 +34,13 @@ impl Decoder {
         if vector_elements(memref.r#type()).is_some() {
             at.push(self.number_register(0));
         }
-        let lanes = Lanes { dim: at.len().saturating_sub(1), ..Lanes::default() };
+        let aligned = match op.attribute("alignment").ok().and_then(|a| IntegerAttribute::try_from(a).ok()) {
+            Some(bytes) => {
+                Some(bytes.value() / element_of(memref.r#type())?.size() as i64).filter(|&n| n > 1)
+            }
+            None => None,
+        };
+        let lanes = Lanes { dim: at.len().saturating_sub(1), aligned, ..Lanes::default() };
         Ok(Access { memref: self.memref(memref)?, lanes, at })
     }
 

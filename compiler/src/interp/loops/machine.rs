@@ -284,6 +284,9 @@ impl Machine {
             }
             at += i * view.strides[d];
         }
+        if let Some(n) = access.lanes.aligned.filter(|&n| at % n != 0) {
+            return Err(format!("accesses position {at} of a buffer, promised to be a multiple of {n}"));
+        }
         let step =
             if access.lanes.broadcast { 0 } else { view.strides.get(access.lanes.dim).copied().unwrap_or(0) };
         Ok((view.buffer, at, step))

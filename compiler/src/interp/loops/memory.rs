@@ -10,12 +10,14 @@ pub(super) type Serial = u32;
 pub(super) struct Buffer {
     pub cells: Vec<Cell>,
     pub writers: Vec<Serial>,
+    /// Who read an element: of several readers, one that another iteration must not meet.
+    pub readers: Vec<Serial>,
 }
 
 impl Buffer {
     /// Memory without values.
     pub fn new(n: usize) -> Self {
-        Self { cells: vec![Cell::default(); n], writers: vec![0; n] }
+        Self { cells: vec![Cell::default(); n], writers: vec![0; n], readers: vec![0; n] }
     }
 }
 
@@ -76,14 +78,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Whether an element that this iteration wrote came from another iteration of a forall that still runs.
-    fn foreign(&self, writer: Serial) -> bool {
-        self.parallel.iter().any(|p| writer >= p.first && writer < p.current)
+    /// Whether this was another iteration of a forall that still runs.
+    fn foreign(&self, iteration: Serial) -> bool {
+        self.parallel.iter().any(|p| iteration >= p.first && iteration < p.current)
     }
 
     /// Reads an element.
     #[inline]
-    pub fn read(&self, buffer: usize, at: i64) -> Result<Cell, String> {
+    pub fn read(&mut self, buffer: usize, at: i64) -> Result<Cell, String> {
         let b = &self.buffers[buffer];
         let i = usize::try_from(at).ok().filter(|&i| i < b.cells.len());
         let i = i.ok_or_else(|| format!("reads position {at} of a buffer of {} elements", b.cells.len()))?;
@@ -93,7 +95,13 @@ impl Memory {
                 "reads position {at} of a buffer, which another iteration of a running forall wrote: without a barrier between \
                  them, the order is not defined"
             )),
-            _ => Ok(b.cells[i]),
+            _ => {
+                let value = b.cells[i];
+                if !self.foreign(b.readers[i]) {
+                    self.buffers[buffer].readers[i] = self.serial.max(1);
+                }
+                Ok(value)
+            }
         }
     }
 
@@ -110,6 +118,13 @@ impl Memory {
         if writer != 0 && before != value && self.foreign(writer) {
             return Err(format!(
                 "writes position {at} of a buffer, where another iteration of a running forall wrote another value"
+            ));
+        }
+        let reader = self.buffers[buffer].readers[i];
+        if reader != 0 && before != value && self.foreign(reader) {
+            return Err(format!(
+                "writes position {at} of a buffer, which another iteration of a running forall read: without a barrier between them, \
+                 the order is not defined"
             ));
         }
         self.buffers[buffer].cells[i] = value;

@@ -131,7 +131,7 @@ pub fn run<'c>(
 
     let elsewhere =
         |(location, message): (String, String)| Failure { location, message, next: String::new() };
-    let (code, _) = decoder.block(block).map_err(elsewhere)?;
+    let (code, _) = cx.limited(decoder.block(block)).map_err(elsewhere)?;
     let program = decoder.program;
     views.resize(program.memrefs, View::default());
     let mut machine = Machine {
@@ -144,6 +144,8 @@ pub fn run<'c>(
     };
     let outcome = machine.run(&code);
     cx.left = machine.left;
+    // Nothing is left only where the budget was too small.
+    cx.limit |= outcome.is_err() && cx.left == 0;
     outcome.map_err(|f| elsewhere((program.locations[f.location].clone(), f.message)))?;
     outputs
         .into_iter()

@@ -4,8 +4,7 @@ use super::Args;
 use serde_json::{Value, json};
 use strata_compiler::driver::pass::Pass;
 use strata_compiler::driver::registry::PASSES;
-use strata_compiler::driver::test_passes::TEST_PASSES;
-use strata_compiler::driver::{phase, upstream};
+use strata_compiler::driver::{phase, test_passes, upstream};
 use strata_compiler::target::Target;
 
 /// Which passes.
@@ -95,7 +94,7 @@ fn passes(which: Which, json: bool) -> Value {
         PASSES.iter().for_each(|p| own(p, "strata"));
     }
     if which == Which::All {
-        TEST_PASSES.iter().for_each(|p| own(p, "test"));
+        test_passes::all().for_each(|p| own(p, "test"));
     }
     if which != Which::Own {
         for pass in upstream::all() {
