@@ -263,6 +263,18 @@ fn codegen<'c>(
     Ok((kernels, images))
 }
 
+/// The LLVM IR of a compiled module's kernels, as code is selected from it: what [`compile`] left, once more.
+pub fn llvm_ir<'c>(
+    context: &'c Context,
+    module: &Module<'c>,
+    target: &Target,
+) -> Result<String, CompileError> {
+    Ok(match target {
+        Target::Nvptx { chip } => gpu::codegen::llvm_ir(context, module, chip)?.join("\n"),
+        Target::Cpu { .. } => cpu::codegen::llvm_ir(context, module, target)?,
+    })
+}
+
 /// One event for every op that runs in the embedding program.
 fn events(module: &Module<'_>) -> Vec<Event> {
     let Some(body) = entry(module).and_then(|f| ir::body(&f)) else { return vec![] };

@@ -38,7 +38,39 @@ pub fn compile_object<'c>(
     target: &Target,
 ) -> Result<CompiledObject, Failure> {
     let location = module.as_operation().location();
-    let scratch = Module::new(location);
+    let (scratch, kernels) = lowered(context, module)?;
+    let fail = |m: String| Failure::new(location, m);
+    let processor = Processor::of(target).map_err(fail)?;
+    let machine = machine(&processor).map_err(fail)?;
+    let llvm_context = inkwell::context::Context::create();
+    let llvm = optimised(&llvm_context, &scratch, &machine, &processor).map_err(fail)?;
+    let object = machine
+        .write_to_memory_buffer(&llvm, FileType::Object)
+        .map_err(|e| fail(format!("LLVM could not write the object: {e}")))?
+        .as_slice()
+        .to_vec();
+    let foreign = undefined(&object).map_err(fail)?;
+    if !foreign.is_empty() {
+        return Err(fail(format!("the object would call {}", foreign.join(", ")))
+            .next("an op of the kernel has no code of its own for this processor; choose --target=cpu:x86-64-v3 or compute in f32"));
+    }
+    Ok(CompiledObject { object, kernels, target: processor.image_target() })
+}
+
+/// The LLVM IR that [`compile_object`] selects instructions for, optimised, as text.
+pub fn llvm_ir<'c>(context: &'c Context, module: &Module<'c>, target: &Target) -> Result<String, Failure> {
+    let fail = |m: String| Failure::new(module.as_operation().location(), m);
+    let (scratch, _) = lowered(context, module)?;
+    let processor = Processor::of(target).map_err(fail)?;
+    let machine = machine(&processor).map_err(fail)?;
+    let llvm_context = inkwell::context::Context::create();
+    let llvm = optimised(&llvm_context, &scratch, &machine, &processor).map_err(fail)?;
+    Ok(llvm.print_to_string().to_string())
+}
+
+/// The `llvm.func`s of a module in a module of their own, in the LLVM dialect throughout.
+fn lowered<'c>(context: &'c Context, module: &Module<'c>) -> Result<(Module<'c>, Vec<KernelMeta>), Failure> {
+    let scratch = Module::new(module.as_operation().location());
     let mut kernels = Vec::new();
     // SAFETY: the body lives as long as the module; copies are owned by `scratch`.
     let body: BlockRef<'c, '_> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
@@ -62,16 +94,7 @@ pub fn compile_object<'c>(
     let whole = unsafe { OperationRef::from_raw(scratch.as_operation().to_raw()) };
     upstream::run(context, whole, "builtin.module", LOWER)?;
     legal::check(whole)?;
-    let fail = |m: String| Failure::new(location, m);
-    let processor = Processor::of(target).map_err(fail)?;
-    let machine = machine(&processor).map_err(fail)?;
-    let object = emit(whole, &machine, &processor).map_err(fail)?;
-    let foreign = undefined(&object).map_err(fail)?;
-    if !foreign.is_empty() {
-        return Err(fail(format!("the object would call {}", foreign.join(", ")))
-            .next("an op of the kernel has no code of its own for this processor; choose --target=cpu:x86-64-v3 or compute in f32"));
-    }
-    Ok(CompiledObject { object, kernels, target: processor.image_target() })
+    Ok((scratch, kernels))
 }
 
 /// Upstream conversions to the LLVM dialect.
@@ -95,15 +118,15 @@ fn machine(processor: &Processor) -> Result<TargetMachine, String> {
         .ok_or_else(|| format!("LLVM has no target machine for {}", processor.level))
 }
 
-fn emit(
-    module: OperationRef<'_, '_>,
+fn optimised<'l>(
+    context: &'l inkwell::context::Context,
+    module: &Module<'_>,
     machine: &TargetMachine,
     processor: &Processor,
-) -> Result<Vec<u8>, String> {
-    let context = inkwell::context::Context::create();
+) -> Result<inkwell::module::Module<'l>, String> {
     // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
     let llvm = unsafe {
-        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.to_raw(), context.raw() as _);
+        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.as_operation().to_raw(), context.raw() as _);
         if raw.is_null() {
             return Err("translation to LLVM IR failed".into());
         }
@@ -119,10 +142,7 @@ fn emit(
     options.set_loop_slp_vectorization(true);
     options.set_loop_unrolling(true);
     llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
-    let buffer = machine
-        .write_to_memory_buffer(&llvm, FileType::Object)
-        .map_err(|e| format!("LLVM could not write the object: {e}"))?;
-    Ok(buffer.as_slice().to_vec())
+    Ok(llvm)
 }
 
 /// Symbols that the object needs beyond what the loader has.

@@ -32,15 +32,27 @@ pub fn compile_kernels<'c>(
 ) -> Result<Vec<CompiledKernel>, Failure> {
     // SAFETY: the body lives as long as the module.
     let body: BlockRef<'c, '_> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
-    ops(body).into_iter().filter(|op| name(op) == "gpu.module").map(|op| compile(context, op, chip)).collect()
+    let modules = ops(body).into_iter().filter(|op| name(op) == "gpu.module");
+    let kernel = |op| Ok(CompiledKernel { meta: metadata(op)?, ptx: compile(context, op, chip, ptx)? });
+    modules.map(kernel).collect()
 }
 
+/// The LLVM IR that [`compile_kernels`] makes PTX of, optimised, as text: one LLVM module a kernel.
+pub fn llvm_ir<'c>(context: &'c Context, module: &Module<'c>, chip: &str) -> Result<Vec<String>, Failure> {
+    // SAFETY: the body lives as long as the module.
+    let body: BlockRef<'c, '_> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
+    let modules = ops(body).into_iter().filter(|op| name(op) == "gpu.module");
+    let text = |llvm: &inkwell::module::Module<'_>, _: &TargetMachine| Ok(llvm.print_to_string().to_string());
+    modules.map(|op| compile(context, op, chip, text)).collect()
+}
+
+/// One kernel down to optimised LLVM IR, and what `form` makes of that.
 fn compile<'c>(
     context: &'c Context,
     source: OperationRef<'c, '_>,
     chip: &str,
-) -> Result<CompiledKernel, Failure> {
-    let meta = metadata(source)?;
+    form: impl Fn(&inkwell::module::Module<'_>, &TargetMachine) -> Result<String, String>,
+) -> Result<String, Failure> {
     // In a module of its own, which passes and the verifier expect around it.
     let scratch = Module::new(source.location());
     // SAFETY: the copy is owned by `scratch`, which lives to the end.
@@ -50,9 +62,11 @@ fn compile<'c>(
     let index_bits = number(source, "loop.index_bits").unwrap_or(64);
     lower_to_llvm(context, scratch.as_operation(), index_bits)?;
     legal::check(copy)?;
-    let machine = machine(chip).map_err(|m| Failure::new(source.location(), m))?;
-    let ptx = emit(copy, &machine).map_err(|m| Failure::new(source.location(), m))?;
-    Ok(CompiledKernel { meta, ptx })
+    let fail = |m: String| Failure::new(source.location(), m);
+    let machine = machine(chip).map_err(fail)?;
+    let llvm_context = inkwell::context::Context::create();
+    let llvm = optimised(&llvm_context, copy, &machine).map_err(fail)?;
+    form(&llvm, &machine).map_err(fail)
 }
 
 /// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside the `gpu.module`s of a module.
@@ -104,8 +118,11 @@ fn machine(chip: &str) -> Result<TargetMachine, String> {
         .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
 }
 
-fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String, String> {
-    let context = inkwell::context::Context::create();
+fn optimised<'l>(
+    context: &'l inkwell::context::Context,
+    module: OperationRef<'_, '_>,
+    machine: &TargetMachine,
+) -> Result<inkwell::module::Module<'l>, String> {
     // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
     let llvm = unsafe {
         let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.to_raw(), context.raw() as _);
@@ -120,8 +137,12 @@ fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String,
     llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
     let options = PassBuilderOptions::create();
     llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
+    Ok(llvm)
+}
+
+fn ptx(llvm: &inkwell::module::Module<'_>, machine: &TargetMachine) -> Result<String, String> {
     let text = machine
-        .write_to_memory_buffer(&llvm, FileType::Assembly)
+        .write_to_memory_buffer(llvm, FileType::Assembly)
         .map_err(|e| format!("LLVM could not write PTX: {e}"))?;
     let bytes = text.as_slice();
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);

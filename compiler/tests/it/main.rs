@@ -1,5 +1,6 @@
 //! Integration tests of the compiler: one binary, because linking against MLIR takes long.
 
+mod check_semantics;
 mod cpu_kernels;
 mod end_to_end;
 mod gpu_kernels;

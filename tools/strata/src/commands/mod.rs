@@ -16,6 +16,15 @@ pub type Failed = Vec<String>;
 
 /// Reads and compiles a model.
 pub fn compile_file(path: &Path, options: &Options) -> Result<Compiled, Failed> {
+    compile_file_and(path, options, |_, _| Ok(())).map(|(compiled, ())| compiled)
+}
+
+/// Reads and compiles a model, and makes something of what is left of its module.
+pub fn compile_file_and<T>(
+    path: &Path,
+    options: &Options,
+    then: impl for<'c> FnOnce(&'c melior::Context, &melior::ir::Module<'c>) -> Result<T, CompileError>,
+) -> Result<(Compiled, T), Failed> {
     let input = Input::read(path).map_err(|m| vec![m])?;
     let context = strata_dialects::context();
     let name = path.display().to_string();
@@ -24,7 +33,9 @@ pub fn compile_file(path: &Path, options: &Options) -> Result<Compiled, Failed> 
     };
     let mut program = module(&context, &input, &name, path.parent()).map_err(texts)?;
     let options = Options { source_name: name.clone(), ..options.clone() };
-    strata_compiler::compile::compile(&context, &mut program, &options).map_err(|e: CompileError| {
+    let compiled = strata_compiler::compile::compile(&context, &mut program, &options);
+    let both = compiled.and_then(|compiled| Ok((compiled, then(&context, &program)?)));
+    both.map_err(|e: CompileError| {
         let mut lines = texts(e.diagnostics);
         if !e.pipeline.is_empty() {
             lines.push(format!(

@@ -1,4 +1,4 @@
-//! `strata translate MODEL --to=mlir|ptx|llvm|plan`
+//! `strata translate MODEL --to=mlir|llvm|ptx|plan`
 
 use super::compile::How;
 use std::path::PathBuf;
@@ -22,6 +22,8 @@ pub struct Args {
 pub enum Form {
     /// The imported graph, before any pass.
     Mlir,
+    /// The optimised LLVM IR of the kernels: one module on the CPU, one a kernel on the GPU.
+    Llvm,
     /// The text of every kernel (GPU targets).
     Ptx,
     /// The plan.
@@ -58,7 +60,14 @@ fn translate(args: &Args) -> Result<String, super::Failed> {
         let flags = melior::ir::operation::OperationPrintingFlags::new().elide_large_elements_attributes(32);
         return program.as_operation().to_string_with_flags(flags).map_err(|e| vec![e.to_string()]);
     }
-    let compiled = super::compile_file(&args.model, &args.how.options())?;
+    let options = args.how.options();
+    if args.to == Form::Llvm {
+        return super::compile_file_and(&args.model, &options, |context, program| {
+            strata_compiler::compile::llvm_ir(context, program, &options.target)
+        })
+        .map(|(_, text)| text);
+    }
+    let compiled = super::compile_file(&args.model, &options)?;
     match args.to {
         Form::Plan => Ok(compiled.artifact.plan.to_string()),
         _ => {
