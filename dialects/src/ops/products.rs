@@ -158,20 +158,22 @@ fn convolution_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Resul
     let shape = view.results[0].static_shape().ok_or("unbound size")?;
     let (strides, low, dilation) = (view.ints("strides"), view.ints("low"), view.ints("dilation"));
     let (per_group, out_per_group) = (w.shape[1], w.shape[0] / view.int("groups") as usize);
-    let window: Vec<usize> = w.shape[1..].to_vec();
+    let window = &w.shape[1..];
+    let taps: Vec<Vec<usize>> = (0..window.iter().product()).map(|k| unflatten(k, window)).collect();
     Ok(vec![RefTensor::generate(x.dtype, &shape, rounding, |i| {
         let at = unflatten(i, &shape);
         let first_channel = at[1] / out_per_group * per_group;
         let mut sum = 0.0;
-        for k in 0..window.iter().product() {
-            let k = unflatten(k, &window);
-            let from: Vec<i64> = (1..k.len())
-                .map(|d| at[d + 1] as i64 * strides[d - 1] + k[d] as i64 * dilation[d - 1] - low[d - 1])
-                .collect();
-            if from.iter().zip(&x.shape[2..]).all(|(&p, &n)| p >= 0 && (p as usize) < n) {
-                let mut xi = vec![at[0], first_channel + k[0]];
-                xi.extend(from.iter().map(|&p| p as usize));
-                let product = x.at(&xi).f() * w.at(&[&[at[1]], k.as_slice()].concat()).f();
+        for (n, k) in taps.iter().enumerate() {
+            // Row-major positions; one outside of the input is padding.
+            let mut from = Some(at[0] * x.shape[1] + first_channel + k[0]);
+            for d in 1..k.len() {
+                let p = at[d + 1] as i64 * strides[d - 1] + k[d] as i64 * dilation[d - 1] - low[d - 1];
+                let inside = p >= 0 && (p as usize) < x.shape[d + 1];
+                from = from.filter(|_| inside).map(|f| f * x.shape[d + 1] + p as usize);
+            }
+            if let Some(from) = from {
+                let product = x.get(from).f() * w.get(at[1] * taps.len() + n).f();
                 let product = rounding.keep(x.dtype, Scalar::F(product)).f();
                 sum = rounding.keep(x.dtype, Scalar::F(sum + product)).f();
             }

@@ -1,3 +1,4 @@
 //! Tests of the binary as a whole.
 
+mod determinism;
 mod fuzz;
