@@ -1,14 +1,23 @@
-//! `--view=FILE.svg`: a picture of every function: a box an op, in layers from the arguments down, coloured by kernel.
+//! `--view=FILE.svg`: a picture of every function: a box an op, in layers from the arguments down, coloured by kernel. The entry function
+//! comes first, kernels stand beside each other below it.
 
+use crate::graph::KERNEL;
 use crate::ir;
-use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::{BlockLike, Module, Value, ValueLike};
+use melior::ir::operation::{OperationLike, OperationPrintingFlags, OperationRef};
+use melior::ir::{BlockLike, Module, Type, Value, ValueLike};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use strata_dialects::TensorType;
 
 const HEIGHT: i64 = 38;
-const GAP: (i64, i64) = (16, 40);
+const GAP: (i64, i64) = (16, 28);
 const LETTER: i64 = 7;
+/// Kernels stand beside each other up to this width.
+const PAGE: i64 = 1600;
+/// Most characters of a line in a box.
+const LINE: usize = 36;
+/// Passes over the layers that straighten edges.
+const SWEEPS: usize = 12;
 const COLOURS: [&str; 8] =
     ["#cfe3f7", "#d6efcf", "#fbe3c0", "#e8d5f2", "#f8d3d3", "#d0efef", "#f3f0bd", "#dedede"];
 
@@ -37,24 +46,29 @@ pub fn svg(text: &str) -> Result<String, String> {
 
 /// The picture of a module.
 pub fn module_svg(module: &Module<'_>) -> String {
-    let (mut body, mut width, mut top) = (String::new(), 200, 10);
+    let (mut body, mut page, mut bottom) = (String::new(), 200, 10);
+    let (mut left, mut top) = (0, 10);
     for function in ir::functions(module) {
         let mut nodes = nodes(function);
-        let w = place(&mut nodes);
+        let name = format!("@{}", ir::symbol_name(&function));
+        let width = place(&mut nodes).max(LETTER * name.chars().count() as i64 + 20) + GAP.0;
+        if left > 0 && left + width > PAGE {
+            (left, top) = (0, bottom + GAP.1);
+        }
         let _ = writeln!(
             body,
-            "<text x=\"10\" y=\"{}\" font-weight=\"bold\">@{}</text>",
-            top + 14,
-            escape(&ir::symbol_name(&function))
+            "<g transform=\"translate({left} {top})\">\n<text x=\"10\" y=\"14\" font-weight=\"bold\">{}</text>",
+            escape(&name)
         );
-        top += 24;
-        draw(&mut body, &nodes, top);
+        draw(&mut body, &nodes, 24);
+        body += "</g>\n";
         let layers = nodes.iter().map(|n| n.layer + 1).max().unwrap_or(0) as i64;
-        top += layers * (HEIGHT + GAP.1);
-        width = width.max(w + 20);
+        bottom = bottom.max(top + 24 + layers * (HEIGHT + GAP.1));
+        left += width;
+        page = page.max(left);
     }
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{top}\" font-family=\"monospace\" font-size=\"11\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{page}\" height=\"{bottom}\" font-family=\"monospace\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
     )
 }
@@ -64,12 +78,13 @@ fn nodes<'c>(function: OperationRef<'c, '_>) -> Vec<Node> {
     let mut at: BTreeMap<usize, usize> = BTreeMap::new();
     let mut nodes: Vec<Node> = Vec::new();
     let key = |v: Value<'c, '_>| v.to_raw().ptr as usize;
+    let plain = if function.has_attribute(KERNEL) { colour(&ir::symbol_name(&function)) } else { "#f4f4f4" };
     for i in 0..block.argument_count() {
         let Ok(argument) = block.argument(i) else { continue };
         at.insert(key(argument.into()), nodes.len());
         nodes.push(Node {
             label: format!("argument {i}"),
-            detail: short(&argument.r#type().to_string()),
+            detail: short(argument.r#type()),
             colour: "#ffffff",
             from: Vec::new(),
             layer: 0,
@@ -79,7 +94,7 @@ fn nodes<'c>(function: OperationRef<'c, '_>) -> Vec<Node> {
     for op in ir::ops(block) {
         let from: Vec<usize> = op.operands().filter_map(|v| at.get(&key(v)).copied()).collect();
         let layer = from.iter().map(|&n| nodes[n].layer + 1).max().unwrap_or(0);
-        let detail = op.result(0).map_or(String::new(), |r| short(&r.r#type().to_string()));
+        let results: Vec<_> = op.results().map(|r| short(r.r#type())).collect();
         for i in 0..op.result_count() {
             if let Ok(result) = op.result(i) {
                 at.insert(key(result.into()), nodes.len());
@@ -87,15 +102,48 @@ fn nodes<'c>(function: OperationRef<'c, '_>) -> Vec<Node> {
         }
         let group = op.attribute("graph.group").ok().map(|a| a.to_string());
         let callee = op.attribute("callee").ok().map(|a| a.to_string());
-        let label = format!(
-            "{}{}",
-            ir::name(&op).trim_start_matches("graph."),
-            callee.clone().map(|c| format!(" {c}")).unwrap_or_default()
-        );
         let kernel = group.as_deref().or(callee.as_deref());
-        nodes.push(Node { label, detail, colour: kernel.map_or("#f4f4f4", colour), from, layer, x: 0 });
+        nodes.push(Node {
+            label: label(op),
+            detail: cut(&results.join(", ")),
+            colour: kernel.map_or(plain, colour),
+            from,
+            layer,
+            x: 0,
+        });
     }
+    lower(&mut nodes);
     nodes
+}
+
+/// Every node stands just above its first reader: arguments, constants and their broadcasts are not all on top.
+fn lower(nodes: &mut [Node]) {
+    let mut readers = vec![usize::MAX; nodes.len()];
+    for i in (0..nodes.len()).rev() {
+        if readers[i] != usize::MAX {
+            nodes[i].layer = readers[i] - 1;
+        }
+        for &f in &nodes[i].from {
+            readers[f] = readers[f].min(nodes[i].layer);
+        }
+    }
+}
+
+/// What an op is, without operands and types: `reduce max dims = [1]`.
+fn label(op: OperationRef<'_, '_>) -> String {
+    let name = ir::name(&op);
+    let flags = OperationPrintingFlags::new().elide_large_elements_attributes(4);
+    let text = op.to_string_with_flags(flags).unwrap_or_default();
+    let after = text.split_once(name).map_or("", |(_, rest)| rest.lines().next().unwrap_or(""));
+    // What the colour says already.
+    let (before, group) = after.split_once(" {graph.group = ").unwrap_or((after, ""));
+    let after = format!("{before}{}", group.split_once('}').map_or("", |(_, rest)| rest));
+    let end = [" : ", " ins(", " {", " symbols = "].iter().filter_map(|e| after.find(e)).min();
+    let words = after[..end.unwrap_or(after.len())].split_whitespace();
+    // A call's operands stick to its name.
+    let words = words.map(|w| w.split_once("(%").map_or(w, |(callee, _)| callee));
+    let kept: Vec<_> = words.filter(|w| !w.starts_with('%') && !w.starts_with("dense_resource")).collect();
+    cut(format!("{} {}", name.trim_start_matches("graph."), kept.join(" ")).trim_end())
 }
 
 /// One colour a kernel, by the number in its name.
@@ -105,39 +153,70 @@ fn colour(kernel: &str) -> &'static str {
     COLOURS[digits.parse::<usize>().unwrap_or(0) % COLOURS.len()]
 }
 
-/// A type without what its readers know: `tensor<4x8xf32>` is `4x8xf32`, encodings are left out.
-fn short(ty: &str) -> String {
-    let inner = ty.strip_prefix("tensor<").and_then(|t| t.strip_suffix('>')).unwrap_or(ty);
-    let mut text: String = inner.split(", #").next().unwrap_or(inner).chars().take(28).collect();
-    if text.len() < inner.split(", #").next().unwrap_or(inner).len() {
-        text.push('…');
+/// A type without what its readers know: `4x8xf32`, with the names of symbols where sizes are symbolic.
+fn short(ty: Type<'_>) -> String {
+    match TensorType::from_mlir(ty) {
+        Ok(ty) => {
+            let sizes: String = ty.shape.iter().map(|e| format!("{e}x")).collect();
+            cut(&format!("{sizes}{}", ty.dtype))
+        }
+        Err(_) => cut(&ty.to_string()),
     }
-    text
 }
 
-/// Gives every node its place in its layer: where its operands are on average, without overlaps. The result is the width.
+/// At most a line.
+fn cut(text: &str) -> String {
+    if text.chars().count() <= LINE {
+        return text.to_owned();
+    }
+    text.chars().take(LINE - 1).chain(['…']).collect()
+}
+
+/// Gives every node its place in its layer, near what it reads and what reads it, without overlaps. The result is the width.
 fn place(nodes: &mut [Node]) -> i64 {
     let layers = nodes.iter().map(|n| n.layer + 1).max().unwrap_or(0);
-    let mut width = 0;
-    for layer in 0..layers {
-        let mut row: Vec<(i64, usize)> = (0..nodes.len())
-            .filter(|&i| nodes[i].layer == layer)
-            .map(|i| {
-                let from = &nodes[i].from;
-                let middle = |&f: &usize| nodes[f].x + nodes[f].width() / 2;
-                let wish = from.iter().map(middle).sum::<i64>().checked_div(from.len() as i64);
-                (wish.unwrap_or(0) - nodes[i].width() / 2, i)
-            })
-            .collect();
-        row.sort();
-        let mut free = 10;
-        for (wish, i) in row {
-            nodes[i].x = wish.max(free);
-            free = nodes[i].x + nodes[i].width() + GAP.0;
-        }
-        width = width.max(free);
+    let mut readers = vec![Vec::new(); nodes.len()];
+    for (i, node) in nodes.iter().enumerate() {
+        node.from.iter().for_each(|&f| readers[f].push(i));
     }
-    width
+    let rows: Vec<Vec<usize>> =
+        (0..layers).map(|l| (0..nodes.len()).filter(|&i| nodes[i].layer == l).collect()).collect();
+    for row in &rows {
+        spread(nodes, row.iter().map(|&i| (0, i)).collect());
+    }
+    for sweep in 0..SWEEPS {
+        let down = sweep % 2 == 0;
+        for k in 0..layers {
+            let row = &rows[if down { k } else { layers - 1 - k }];
+            let wishes = row.iter().map(|&i| {
+                let (first, second) =
+                    if down { (&nodes[i].from, &readers[i]) } else { (&readers[i], &nodes[i].from) };
+                let near = if first.is_empty() { second } else { first };
+                let middles = near.iter().map(|&n| nodes[n].x + nodes[n].width() / 2).sum::<i64>();
+                let middle = middles.checked_div(near.len() as i64);
+                (middle.map_or(nodes[i].x, |m| m - nodes[i].width() / 2), i)
+            });
+            let wishes = wishes.collect();
+            spread(nodes, wishes);
+        }
+    }
+    let left = nodes.iter().map(|n| n.x).min().unwrap_or(0);
+    nodes.iter_mut().for_each(|n| n.x += 10 - left);
+    nodes.iter().map(|n| n.x + n.width()).max().unwrap_or(0) + 10
+}
+
+/// Sets the places of a row as near to what is wished as its boxes allow.
+fn spread(nodes: &mut [Node], mut wishes: Vec<(i64, usize)>) {
+    wishes.sort();
+    let (mut free, mut moved) = (i64::MIN, 0);
+    for &(wish, i) in &wishes {
+        nodes[i].x = wish.max(free);
+        moved += nodes[i].x - wish;
+        free = nodes[i].x + nodes[i].width() + GAP.0;
+    }
+    // Boxes were only moved to the right; on average they stay where they wish to be.
+    let back = moved.checked_div(wishes.len() as i64).unwrap_or(0);
+    wishes.iter().for_each(|&(_, i)| nodes[i].x -= back);
 }
 
 fn draw(out: &mut String, nodes: &[Node], top: i64) {
@@ -193,6 +272,7 @@ mod tests {
         let mut nodes = nodes(ir::functions(&module)[0]);
         place(&mut nodes);
         assert_eq!(nodes.iter().map(|n| n.layer).collect::<Vec<_>>(), [0, 0, 1, 2, 3, 4]);
+        assert_eq!(nodes[2].label, "add");
         assert!(nodes[0].x + nodes[0].width() < nodes[1].x);
         assert_ne!(nodes[2].colour, nodes[3].colour);
         let svg = module_svg(&module);
