@@ -42,6 +42,8 @@
 // RUN: %{gpu},test-lose-nan 2>&1 | %{found}PASS=test-lose-nan
 // RUN: %{gpu},test-wrong-alignment 2>&1 | %{found}PASS=test-wrong-alignment
 // RUN: not strata-opt %t/barrier.mlir --check-semantics --reproducer-dir=%t -o /dev/null --passes=cse,test-missing-barrier 2>&1 | %{found}PASS=test-missing-barrier
+// RUN: not strata-opt %t/overwrite.mlir --check-semantics --reproducer-dir=%t -o /dev/null --passes=cse,test-missing-barrier 2>&1 | FileCheck %s --check-prefix=OVERWRITE
+// OVERWRITE: 'test-missing-barrier' changes what @spread computes: it has no result: {{.*}}which another iteration of a running forall read
 //
 // FOUND: error: step 2, '[[PASS]]' changes what @{{.*}} computes: {{(result|it has no result)}}
 // FOUND: note: inputs are random{{.*}} by seed 0
@@ -100,6 +102,31 @@ func.func @shift(%x: memref<4x64xf32>, %y: memref<4x64xf32> {loop.out})
       %m = arith.minsi %n, %c63 : index
       %v = memref.load %s[%m] : memref<64xf32, #gpu.address_space<workgroup>>
       memref.store %v, %y[%b, %t] : memref<4x64xf32>
+    } {mapping = [#gpu.thread<linear_dim_0>]}
+  } {mapping = [#gpu.block<x>]}
+  return
+}
+
+//--- overwrite.mlir
+// Every thread reads the element, then the last one overwrites it: without the barrier, in order still the right result.
+func.func @spread(%x: memref<64xf32>, %y: memref<64xf32> {loop.out})
+    attributes {loop.kernel, loop.target = "gpu", loop.block = 64 : i64, loop.grid = #graph.dims<1>} {
+  %c0 = arith.constant 0 : index
+  %c63 = arith.constant 63 : index
+  %zero = arith.constant 0.0 : f32
+  scf.forall (%b) in (1) {
+    %s = memref.alloca() : memref<1xf32, #gpu.address_space<workgroup>>
+    %v = memref.load %x[%c0] : memref<64xf32>
+    memref.store %v, %s[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+    scf.forall (%t) in (64) {
+      %w = memref.load %s[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+      memref.store %w, %y[%t] : memref<64xf32>
+    } {mapping = [#gpu.thread<linear_dim_0>]}
+    scf.forall (%t) in (64) {
+      %last = arith.cmpi eq, %t, %c63 : index
+      scf.if %last {
+        memref.store %zero, %s[%c0] : memref<1xf32, #gpu.address_space<workgroup>>
+      }
     } {mapping = [#gpu.thread<linear_dim_0>]}
   } {mapping = [#gpu.block<x>]}
   return
