@@ -4,14 +4,13 @@ use super::legal;
 use super::processor::Processor;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops, symbol_name};
+use crate::kernel::llvm::{self, Machine};
 use crate::kernel::metadata::KernelMeta;
 use crate::kernel::upstream;
 use crate::target::Target;
-use inkwell::OptimizationLevel;
-use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, TargetMachine, TargetTriple};
+use inkwell::targets::{CodeModel, FileType, RelocMode};
 use melior::Context;
-use melior::ir::operation::{Operation, OperationLike, OperationRef};
+use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module};
 use object::{Object, ObjectSymbol};
 use serde::{Deserialize, Serialize};
@@ -46,10 +45,7 @@ pub fn compile_object<'c>(
         if let Some(grid) = op.attribute("loop.grid").ok().and_then(dims_of) {
             kernels.push(KernelMeta { name: symbol_name(&op), grid, block: 1, shared_bytes: 0 });
         }
-        // SAFETY: see above.
-        let copy = unsafe {
-            scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(op.to_raw())))
-        };
+        let copy = llvm::copy_into(&scratch, op);
         // SAFETY: a live op; the attribute is the compiler's own.
         unsafe {
             mlir_sys::mlirOperationRemoveAttributeByName(
@@ -64,8 +60,7 @@ pub fn compile_object<'c>(
     legal::check(whole)?;
     let fail = |m: String| Failure::new(location, m);
     let processor = Processor::of(target).map_err(fail)?;
-    let machine = machine(&processor).map_err(fail)?;
-    let object = emit(whole, &machine, &processor).map_err(fail)?;
+    let object = llvm::compile(whole, &machine(&processor)).map_err(fail)?;
     let foreign = undefined(&object).map_err(fail)?;
     if !foreign.is_empty() {
         return Err(fail(format!("the object would call {}", foreign.join(", ")))
@@ -78,51 +73,25 @@ pub fn compile_object<'c>(
 pub const LOWER: &str = "canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,\
                          convert-ub-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,canonicalize,cse";
 
-fn machine(processor: &Processor) -> Result<TargetMachine, String> {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| inkwell::targets::Target::initialize_x86(&InitializationConfig::default()));
-    let triple = TargetTriple::create("x86_64-unknown-linux-gnu");
-    inkwell::targets::Target::from_triple(&triple)
-        .map_err(|e| e.to_string())?
-        .create_target_machine(
-            &triple,
-            &processor.level,
-            &processor.features,
-            OptimizationLevel::Aggressive,
-            RelocMode::PIC,
-            CodeModel::Small,
-        )
-        .ok_or_else(|| format!("LLVM has no target machine for {}", processor.level))
-}
-
-fn emit(
-    module: OperationRef<'_, '_>,
-    machine: &TargetMachine,
-    processor: &Processor,
-) -> Result<Vec<u8>, String> {
-    let context = inkwell::context::Context::create();
-    // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
-    let llvm = unsafe {
-        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.to_raw(), context.raw() as _);
-        if raw.is_null() {
-            return Err("translation to LLVM IR failed".into());
-        }
-        inkwell::module::Module::new(raw as _)
-    };
-    llvm.set_triple(&machine.get_triple());
-    llvm.set_data_layout(&machine.get_target_data().get_data_layout());
-    crate::kernel::llvm::mark_in_bounds(&llvm);
-    crate::kernel::llvm::set_processor(&llvm, processor);
-    llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
-    let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(true);
-    options.set_loop_slp_vectorization(true);
-    options.set_loop_unrolling(true);
-    llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
-    let buffer = machine
-        .write_to_memory_buffer(&llvm, FileType::Object)
-        .map_err(|e| format!("LLVM could not write the object: {e}"))?;
-    Ok(buffer.as_slice().to_vec())
+fn machine(processor: &Processor) -> Machine<'_> {
+    let mut attributes =
+        vec![("target-cpu", processor.level.as_str()), ("target-features", processor.features.as_str())];
+    if !processor.tune.is_empty() {
+        attributes.push(("tune-cpu", &processor.tune));
+    }
+    if processor.wide() {
+        attributes.push(("prefer-vector-width", "512"));
+    }
+    Machine {
+        triple: "x86_64-unknown-linux-gnu",
+        cpu: &processor.level,
+        features: &processor.features,
+        reloc: RelocMode::PIC,
+        code_model: CodeModel::Small,
+        attributes,
+        slp: true,
+        output: FileType::Object,
+    }
 }
 
 /// Symbols that the object needs beyond what the loader has.

@@ -3,14 +3,13 @@
 use super::legal;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
+use crate::kernel::llvm::{self, Machine};
 use crate::kernel::metadata::KernelMeta;
 use crate::kernel::upstream;
-use inkwell::OptimizationLevel;
-use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, TargetMachine, TargetTriple};
+use inkwell::targets::{CodeModel, FileType, RelocMode};
 use melior::Context;
 use melior::ir::attribute::IntegerAttribute;
-use melior::ir::operation::{Operation, OperationLike, OperationRef};
+use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module};
 use serde::{Deserialize, Serialize};
 use strata_dialects::affine::dims_of;
@@ -43,16 +42,13 @@ fn compile<'c>(
     let meta = metadata(source)?;
     // In a module of its own, which passes and the verifier expect around it.
     let scratch = Module::new(source.location());
-    // SAFETY: the copy is owned by `scratch`, which lives to the end.
-    let copy = unsafe {
-        scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(source.to_raw())))
-    };
+    let copy = llvm::copy_into(&scratch, source);
     let index_bits = number(source, "loop.index_bits").unwrap_or(64);
     lower_to_llvm(context, scratch.as_operation(), index_bits)?;
     legal::check(copy)?;
-    let machine = machine(chip).map_err(|m| Failure::new(source.location(), m))?;
-    let ptx = emit(copy, &machine).map_err(|m| Failure::new(source.location(), m))?;
-    Ok(CompiledKernel { meta, ptx })
+    let text = llvm::compile(copy, &machine(chip)).map_err(|m| Failure::new(source.location(), m))?;
+    let text = text.strip_suffix(&[0]).unwrap_or(&text);
+    Ok(CompiledKernel { meta, ptx: String::from_utf8_lossy(text).into_owned() })
 }
 
 /// Upstream conversions from `gpu`, `scf`, `arith` and `vector` to the LLVM dialect, inside the `gpu.module`s of a module.
@@ -87,43 +83,15 @@ fn metadata(module: OperationRef<'_, '_>) -> Result<KernelMeta, Failure> {
     })
 }
 
-fn machine(chip: &str) -> Result<TargetMachine, String> {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| inkwell::targets::Target::initialize_nvptx(&InitializationConfig::default()));
-    let triple = TargetTriple::create("nvptx64-nvidia-cuda");
-    inkwell::targets::Target::from_triple(&triple)
-        .map_err(|e| e.to_string())?
-        .create_target_machine(
-            &triple,
-            chip,
-            "+ptx83",
-            OptimizationLevel::Aggressive,
-            RelocMode::Default,
-            CodeModel::Default,
-        )
-        .ok_or_else(|| format!("LLVM has no target machine for {chip}"))
-}
-
-fn emit(module: OperationRef<'_, '_>, machine: &TargetMachine) -> Result<String, String> {
-    let context = inkwell::context::Context::create();
-    // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
-    let llvm = unsafe {
-        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.to_raw(), context.raw() as _);
-        if raw.is_null() {
-            return Err("translation to LLVM IR failed".into());
-        }
-        inkwell::module::Module::new(raw as _)
-    };
-    llvm.set_triple(&machine.get_triple());
-    llvm.set_data_layout(&machine.get_target_data().get_data_layout());
-    crate::kernel::llvm::mark_in_bounds(&llvm);
-    llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
-    let options = PassBuilderOptions::create();
-    llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
-    let text = machine
-        .write_to_memory_buffer(&llvm, FileType::Assembly)
-        .map_err(|e| format!("LLVM could not write PTX: {e}"))?;
-    let bytes = text.as_slice();
-    let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+fn machine(chip: &str) -> Machine<'_> {
+    Machine {
+        triple: "nvptx64-nvidia-cuda",
+        cpu: chip,
+        features: "+ptx83",
+        reloc: RelocMode::Default,
+        code_model: CodeModel::Default,
+        attributes: Vec::new(),
+        slp: false,
+        output: FileType::Assembly,
+    }
 }

@@ -1,4 +1,4 @@
-//! What the two back ends share: building ops, and turning a loop-level function into straight code on pointers.
+//! What the two back ends share: building ops, turning a loop-level function into straight code on pointers, and LLVM.
 
 pub mod affine;
 pub mod builder;
