@@ -10,6 +10,7 @@ pub mod outline_kernels;
 pub mod product_layout;
 pub mod symbols;
 pub mod to_plan;
+mod units;
 pub mod widen_sums;
 
 use melior::ir::operation::{OperationLike, OperationRef};
