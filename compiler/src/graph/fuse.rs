@@ -9,13 +9,14 @@ use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
 use crate::graph::units::{Unit, Units};
-use crate::graph::{definition, entry, users};
+use crate::graph::{entry, users};
 use crate::ir;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationMutLike, OperationRef, OperationRefMut};
 use melior::ir::r#type::IntegerType;
 use melior::ir::{Module, ValueLike};
 use std::collections::{BTreeMap, BTreeSet};
+use strata_dialects::build::definition;
 use strata_dialects::{Attr, OpView};
 use strata_runtime::sym::Expr;
 

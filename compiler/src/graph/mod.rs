@@ -31,15 +31,6 @@ pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
     functions.iter().find(public).or(functions.first()).copied()
 }
 
-/// The op that defines a value; `None` for a block argument.
-pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
-    if !value.is_operation_result() {
-        return None;
-    }
-    // SAFETY: the value is a result of a live op.
-    unsafe { OperationRef::from_option_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) }
-}
-
 /// The place, in a block's ops, of the op that is `user` or holds it in a region.
 pub fn place_of(
     places: &std::collections::BTreeMap<usize, usize>,

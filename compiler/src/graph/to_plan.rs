@@ -215,7 +215,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     fn mark_results(&mut self, terminator: &OperationRef<'c, 'm>) {
         for (n, v) in terminator.operands().enumerate() {
             let mut value = v;
-            while let Some(op) = crate::graph::definition(value) {
+            while let Some(op) = strata_dialects::build::definition(value) {
                 match ir::name(&op) {
                     "graph.reshape" | "graph.transpose" => {
                         value = op.operand(0).expect("views have an operand")
