@@ -218,11 +218,9 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
     /// Whether a reshape or transposition is better left in the entry function, as another view of a buffer.
     fn stays_a_view(&self, i: usize, view: &OpView) -> bool {
         let outside = |u: &usize| self.group_of[*u].is_none();
-        let source = definition(
-            self.ops[i].operand(0).ok().unwrap_or_else(|| self.ops[i].result(0).expect("a result").into()),
-        );
         match view.spec.mnemonic() {
             "reshape" => {
+                let source = self.ops[i].operand(0).ok().and_then(definition);
                 let from_buffer = source.is_none_or(|op| {
                     let place = self.places.get(&(op.to_raw().ptr as usize));
                     place.is_none_or(|&k| self.classes[k] == Class::Plan)
