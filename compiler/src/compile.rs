@@ -249,14 +249,17 @@ fn codegen<'c>(
                 });
             }
         }
-        Target::Cpu { cpu: name, features } => {
+        Target::Cpu { .. } => {
             let compiled = cpu::codegen::compile_object(context, module, &options.target)?;
             for meta in compiled.kernels {
                 add(meta, 0);
             }
             if !kernels.is_empty() {
-                let target = if features.is_empty() { name.clone() } else { format!("{name},{features}") };
-                images.push(Image { kind: ImageKind::ElfX86_64, target, bytes: compiled.object });
+                images.push(Image {
+                    kind: ImageKind::ElfX86_64,
+                    target: compiled.target,
+                    bytes: compiled.object,
+                });
             }
         }
     }

@@ -29,6 +29,10 @@ pub fn ops<'c, 'a>(block: BlockRef<'c, 'a>) -> Vec<OperationRef<'c, 'a>> {
 
 /// The first block of an op's first region: a function's body, a module's body.
 pub fn body<'c: 'a, 'a>(op: &impl OperationLike<'c, 'a>) -> Option<BlockRef<'c, 'a>> {
+    // An index out of range is an error of melior's that holds the op's text, for which the whole module is numbered.
+    if op.region_count() == 0 {
+        return None;
+    }
     let region = op.region(0).ok()?;
     // SAFETY: the region belongs to the op; null is checked.
     unsafe {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use strata_runtime::device::cpu::features::includes;
 use strata_runtime::plan::DeviceKind;
 
 /// What code is made for, written `cpu`, `cpu:x86-64-v3`, `nvptx:sm_90a`.
@@ -25,8 +26,12 @@ pub enum Target {
 impl Target {
     /// The machine's own processor, by its level: programs of equal machines are equal.
     pub fn native() -> Self {
-        let text = strata_runtime::device::cpu::native_target();
-        let (cpu, features) = text.split_once(',').unwrap_or((&text, ""));
+        Self::cpu(&strata_runtime::device::cpu::native_target())
+    }
+
+    /// A processor by LLVM's name and features: `x86-64-v3,+avx512f`.
+    pub fn cpu(text: &str) -> Self {
+        let (cpu, features) = text.split_once(',').unwrap_or((text, ""));
         Self::Cpu { cpu: cpu.into(), features: features.into() }
     }
 
@@ -42,9 +47,10 @@ impl Target {
     pub fn vector_bytes(&self) -> usize {
         match self {
             Self::Cpu { cpu, features } => {
-                if features.contains("+avx512f") || cpu == "x86-64-v4" {
+                let has = |feature| includes(cpu, feature) || includes(features, feature);
+                if has("avx512f") {
                     64
-                } else if features.contains("+avx2") || cpu == "x86-64-v3" {
+                } else if has("avx2") {
                     32
                 } else {
                     16
@@ -62,10 +68,7 @@ impl FromStr for Target {
         match s.split_once(':') {
             None if s == "cpu" => Ok(Self::native()),
             Some(("cpu", "native")) => Ok(Self::native()),
-            Some(("cpu", text)) => {
-                let (cpu, features) = text.split_once(',').unwrap_or((text, ""));
-                Ok(Self::Cpu { cpu: cpu.into(), features: features.into() })
-            }
+            Some(("cpu", text)) => Ok(Self::cpu(text)),
             Some(("nvptx", chip)) if chip.starts_with("sm_") => Ok(Self::Nvptx { chip: chip.into() }),
             _ => Err(format!("unknown target '{s}'; write cpu, cpu:x86-64-v3 or nvptx:sm_90a")),
         }

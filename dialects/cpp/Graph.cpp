@@ -26,6 +26,14 @@ Operation *GraphDialect::materializeConstant(OpBuilder &builder, Attribute value
   return nullptr;
 }
 
+ParseResult parseTypedElements(OpAsmParser &parser, ElementsAttr &value, Type &type) {
+  if (parser.parseAttribute(value)) return failure();
+  type = value.getShapedType();
+  return success();
+}
+
+void printTypedElements(OpAsmPrinter &printer, Operation *, ElementsAttr value, Type) { printer << value; }
+
 Attribute DimsAttr::parse(AsmParser &parser, Type) {
   // s0 … s63 are known to the parser of affine expressions by name.
   static const std::vector<std::string> names = [] {

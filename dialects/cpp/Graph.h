@@ -3,6 +3,7 @@
 #include "Forward.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/BuiltinAttributeInterfaces.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
@@ -16,6 +17,10 @@ namespace strata::graph {
 void registerGraphDialectOperations(GraphDialect *dialect);
 void registerGraphDialectOperations0(GraphDialect *dialect);
 void registerGraphDialectOperations1(GraphDialect *dialect);
+
+// Elements and, by them, the type of the result.
+mlir::ParseResult parseTypedElements(mlir::OpAsmParser &parser, mlir::ElementsAttr &value, mlir::Type &type);
+void printTypedElements(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::ElementsAttr value, mlir::Type type);
 } // namespace strata::graph
 #include "GraphEnums.h.inc"
 #define GET_ATTRDEF_CLASSES

@@ -109,6 +109,11 @@ impl Attr {
         if let Some(dims) = dims_of(attribute) {
             return Some(Self::Dims(dims));
         }
+        // Before what follows: a conversion of melior that fails prints the attribute into its error, all weights of it.
+        // SAFETY: a query on a valid attribute.
+        if unsafe { mlir_sys::mlirAttributeIsAElements(attribute.to_raw()) } {
+            return Some(Self::Elements(Elements(attribute.to_raw())));
+        }
         if let Ok(a) = BoolAttribute::try_from(attribute) {
             return Some(Self::Bool(a.value()));
         }
@@ -125,12 +130,7 @@ impl Attr {
         if let Ok(a) = FlatSymbolRefAttribute::try_from(attribute) {
             return Some(Self::Symbol(a.value().to_owned()));
         }
-        if let Ok(a) = StringAttribute::try_from(attribute) {
-            return Some(Self::Str(text(a)));
-        }
-        // SAFETY: a query on a valid attribute.
-        unsafe { mlir_sys::mlirAttributeIsAElements(attribute.to_raw()) }
-            .then(|| Self::Elements(Elements(attribute.to_raw())))
+        StringAttribute::try_from(attribute).ok().map(|a| Self::Str(text(a)))
     }
 
     /// The MLIR attribute. `None` where an expression is not affine.

@@ -16,7 +16,7 @@ type Built<'c, 'a> = Result<Value<'c, 'a>, Violation>;
 impl<'c, 'a> Builder<'c, 'a> {
     /// `x` in another element type.
     pub fn cast(&self, x: Value<'c, 'a>, dtype: DType) -> Built<'c, 'a> {
-        let ty = self.ty(x);
+        let ty = self.tensor_type(x);
         if ty.dtype == dtype {
             return Ok(x);
         }
@@ -25,8 +25,8 @@ impl<'c, 'a> Builder<'c, 'a> {
 
     /// `x` repeated to `shape`: its dimension i is dimension `dims[i]` of the result.
     pub fn broadcast(&self, x: Value<'c, 'a>, dims: &[usize], shape: &[Expr]) -> Built<'c, 'a> {
-        let ty = TensorType { dtype: self.ty(x).dtype, shape: shape.to_vec() };
-        if self.ty(x) == ty {
+        let ty = TensorType { dtype: self.tensor_type(x).dtype, shape: shape.to_vec() };
+        if self.tensor_type(x) == ty {
             return Ok(x);
         }
         let dims = dims.iter().map(|&d| d as i64).collect();
@@ -35,8 +35,8 @@ impl<'c, 'a> Builder<'c, 'a> {
 
     /// `x` under another shape.
     pub fn reshape(&self, x: Value<'c, 'a>, shape: &[Expr]) -> Built<'c, 'a> {
-        let ty = TensorType { dtype: self.ty(x).dtype, shape: shape.to_vec() };
-        if self.ty(x) == ty {
+        let ty = TensorType { dtype: self.tensor_type(x).dtype, shape: shape.to_vec() };
+        if self.tensor_type(x) == ty {
             return Ok(x);
         }
         Ok(self.graph_as("reshape", &[x], &[], &[ty])?[0])
@@ -64,7 +64,7 @@ impl<'c, 'a> Builder<'c, 'a> {
 
     /// A reduction over `dims`, with the reduced dimensions kept as a broadcast back to the operand's shape.
     fn reduced(&self, kind: i32, x: Value<'c, 'a>, dims: &[usize]) -> Built<'c, 'a> {
-        let ty = self.ty(x);
+        let ty = self.tensor_type(x);
         let list = dims.iter().map(|&d| d as i64).collect();
         let r = self.graph1("reduce", &[x], &[("kind", Attr::Enum(kind)), ("dims", Attr::Ints(list))])?;
         let kept: Vec<usize> = (0..ty.rank()).filter(|d| !dims.contains(d)).collect();
@@ -152,7 +152,7 @@ pub(crate) fn attention<'c, 'a>(
     };
     let w = wide(q.dtype);
     let scores = b.cast(product(x[0], x[1], r - 1, r - 1)?, w)?;
-    let shape = b.ty(scores).shape;
+    let shape = b.tensor_type(scores).shape;
     let mut scores = b.graph1("mul", &[scores, b.full(w, view.float("scale"), &shape)?], &[])?;
     if let Some(&bias) = x.get(3) {
         scores = b.graph1("add", &[scores, b.cast(bias, w)?], &[])?;
@@ -180,7 +180,7 @@ pub(crate) fn linear<'c, 'a>(
     let dims = ["lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting"];
     let attrs = dims.map(|n| (n, Attr::Ints(view.ints(n).to_vec())));
     let y = b.graph1("dot_general", &[b.cast(x[0], w)?, b.cast(x[1], w)?], &attrs)?;
-    let shape = b.ty(y).shape;
+    let shape = b.tensor_type(y).shape;
     let bias = b.broadcast(b.cast(x[2], w)?, &[shape.len() - 1], &shape)?;
     single(b.cast(b.graph1("add", &[y, bias], &[])?, dtype)?)
 }

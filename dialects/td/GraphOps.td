@@ -13,7 +13,8 @@ def Graph_ConstantOp : Graph_DeclaredOp<"constant", [ConstantLike]> {
   let summary = "a literal tensor";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "attr-dict $value `:` type($result)";
+  // The value says the type.
+  let assemblyFormat = "attr-dict custom<TypedElements>($value, type($result))";
 }
 def Graph_IotaOp : Graph_DeclaredOp<"iota"> {
   let summary = "0, 1, 2, … along one dimension";

@@ -46,6 +46,6 @@
 
 func.func @f(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = graph.softmax %x dim = 0 : tensor<4xf32>
-  %1 = graph.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32> : tensor<4xf32>
+  %1 = graph.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }

@@ -5,8 +5,8 @@
 // CHECK-NEXT: %[[C:.*]] = graph.constant dense<[5.000000e+00, 7.000000e+00]>
 // CHECK-NEXT: return %[[C]]
 func.func @constants() -> tensor<2xf32> {
-  %a = graph.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
-  %b = graph.constant dense<[4.0, 5.0]> : tensor<2xf32> : tensor<2xf32>
+  %a = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %b = graph.constant dense<[4.0, 5.0]> : tensor<2xf32>
   %c = graph.add %a, %b : tensor<2xf32>
   return %c : tensor<2xf32>
 }
@@ -15,7 +15,7 @@ func.func @constants() -> tensor<2xf32> {
 // CHECK-NEXT: %[[C:.*]] = graph.constant dense<6>
 // CHECK-NEXT: return %[[C]]
 func.func @reduced() -> tensor<i64> {
-  %c = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64> : tensor<4xi64>
+  %c = graph.constant dense<[0, 1, 2, 3]> : tensor<4xi64>
   %s = graph.reduce sum %c dims = [0] : (tensor<4xi64>) -> tensor<i64>
   return %s : tensor<i64>
 }
@@ -37,7 +37,7 @@ func.func @identities(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>,
 // CHECK: graph.constant
 // CHECK-NEXT: graph.broadcast
 func.func @repeated() -> tensor<64xf32> {
-  %a = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %a = graph.constant dense<1.0> : tensor<f32>
   %b = graph.broadcast %a dims = [] : (tensor<f32>) -> tensor<64xf32>
   return %b : tensor<64xf32>
 }

@@ -59,7 +59,7 @@ func.func @two_ways(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
 // CHECK-LABEL: func.func @mask_of_two
 // CHECK-COUNT-2: graph.compare
 func.func @mask_of_two(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32> {
-  %z = graph.constant dense<0.0> : tensor<f32> : tensor<f32>
+  %z = graph.constant dense<0.0> : tensor<f32>
   %i = graph.iota dim = 0 : tensor<4x8xi64>
   %j = graph.iota dim = 1 : tensor<4x8xi64>
   %m = graph.compare le %j, %i : (tensor<4x8xi64>, tensor<4x8xi64>) -> tensor<4x8xi1>

@@ -3,7 +3,7 @@
 
 func.func @constant_c1() {
   // expected-error@+1 {{[C1]}}
-  %0 = graph.constant dense<1.0> : tensor<2xf32> : tensor<3xf32>
+  %0 = "graph.constant"() {value = dense<1.0> : tensor<2xf32>} : () -> tensor<3xf32>
   return
 }
 // -----

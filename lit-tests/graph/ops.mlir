@@ -85,8 +85,8 @@ func.func @choice(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>) {
 
 // CHECK-LABEL: func.func @constants(
 func.func @constants() {
-  // CHECK: %{{.*}} = graph.constant dense<{{.*}}> : tensor<2xf32> : tensor<2xf32>
-  %c = graph.constant dense<[1.0, 2.0]> : tensor<2xf32> : tensor<2xf32>
+  // CHECK: %{{.*}} = graph.constant dense<{{.*}}> : tensor<2xf32>
+  %c = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
   // CHECK: %{{.*}} = graph.iota dim = 1 : tensor<2x4xi64>
   %i = graph.iota dim = 1 : tensor<2x4xi64>
   // CHECK: %{{.*}} = graph.dim <4> : tensor<i64>

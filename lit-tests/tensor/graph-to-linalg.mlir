@@ -17,7 +17,7 @@ func.func @bias_relu(%x: tensor<?x128xbf16, #graph.dims<s0, 128>>, %b: tensor<12
     attributes {graph.symbols = [{name = "batch", min = 1, max = 64}]} {
   %0 = graph.broadcast %b dims = [1] : (tensor<128xbf16>) -> tensor<?x128xbf16, #graph.dims<s0, 128>>
   %1 = graph.add %x, %0 : tensor<?x128xbf16, #graph.dims<s0, 128>>
-  %2 = graph.constant dense<0.0> : tensor<bf16> : tensor<bf16>
+  %2 = graph.constant dense<0.0> : tensor<bf16>
   %3 = graph.broadcast %2 dims = [] : (tensor<bf16>) -> tensor<?x128xbf16, #graph.dims<s0, 128>>
   %4 = graph.max %1, %3 : tensor<?x128xbf16, #graph.dims<s0, 128>>
   return %4 : tensor<?x128xbf16, #graph.dims<s0, 128>>
@@ -50,7 +50,7 @@ func.func @views(%x: tensor<?x6xf32, #graph.dims<s0 * 2, 6>>) -> tensor<2x?x3xf3
   %0 = graph.reshape %x : (tensor<?x6xf32, #graph.dims<s0 * 2, 6>>) -> tensor<?x2x3xf32, #graph.dims<s0 * 2, 2, 3>>
   %1 = graph.transpose %0 permutation = [1, 0, 2] : (tensor<?x2x3xf32, #graph.dims<s0 * 2, 2, 3>>) -> tensor<2x?x3xf32, #graph.dims<2, s0 * 2, 3>>
   %2 = graph.slice %1 from #graph.dims<0, 0, 0> to #graph.dims<2, s0 * 2, 3> by [1, 1, 1] : (tensor<2x?x3xf32, #graph.dims<2, s0 * 2, 3>>) -> tensor<2x?x3xf32, #graph.dims<2, s0 * 2, 3>>
-  %3 = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %3 = graph.constant dense<1.0> : tensor<f32>
   %4 = graph.pad %2 with %3 low #graph.dims<0, 1, 0> high <0, 2, 0> : (tensor<2x?x3xf32, #graph.dims<2, s0 * 2, 3>>, tensor<f32>) -> tensor<2x?x3xf32, #graph.dims<2, s0 * 2 + 3, 3>>
   %5 = graph.concat %4, %1 dim = 1 : (tensor<2x?x3xf32, #graph.dims<2, s0 * 2 + 3, 3>>, tensor<2x?x3xf32, #graph.dims<2, s0 * 2, 3>>) -> tensor<2x?x3xf32, #graph.dims<2, s0 * 4 + 3, 3>>
   return %5 : tensor<2x?x3xf32, #graph.dims<2, s0 * 4 + 3, 3>>

@@ -4,14 +4,13 @@ use super::legal;
 use super::processor::Processor;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops, symbol_name};
+use crate::kernel::llvm::{self, Machine, Output};
 use crate::kernel::metadata::KernelMeta;
 use crate::kernel::upstream;
 use crate::target::Target;
-use inkwell::OptimizationLevel;
-use inkwell::passes::PassBuilderOptions;
-use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, TargetMachine, TargetTriple};
+use inkwell::targets::{CodeModel, RelocMode};
 use melior::Context;
-use melior::ir::operation::{Operation, OperationLike, OperationRef};
+use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module};
 use object::{Object, ObjectSymbol};
 use serde::{Deserialize, Serialize};
@@ -37,18 +36,10 @@ pub fn compile_object<'c>(
     module: &Module<'c>,
     target: &Target,
 ) -> Result<CompiledObject, Failure> {
-    let location = module.as_operation().location();
+    let fail = |m: String| Failure::new(module.as_operation().location(), m);
     let (scratch, kernels) = lowered(context, module)?;
-    let fail = |m: String| Failure::new(location, m);
     let processor = Processor::of(target).map_err(fail)?;
-    let machine = machine(&processor).map_err(fail)?;
-    let llvm_context = inkwell::context::Context::create();
-    let llvm = optimised(&llvm_context, &scratch, &machine, &processor).map_err(fail)?;
-    let object = machine
-        .write_to_memory_buffer(&llvm, FileType::Object)
-        .map_err(|e| fail(format!("LLVM could not write the object: {e}")))?
-        .as_slice()
-        .to_vec();
+    let object = emit(&scratch, &processor, Output::Object).map_err(fail)?;
     let foreign = undefined(&object).map_err(fail)?;
     if !foreign.is_empty() {
         return Err(fail(format!("the object would call {}", foreign.join(", ")))
@@ -61,11 +52,14 @@ pub fn compile_object<'c>(
 pub fn llvm_ir<'c>(context: &'c Context, module: &Module<'c>, target: &Target) -> Result<String, Failure> {
     let fail = |m: String| Failure::new(module.as_operation().location(), m);
     let (scratch, _) = lowered(context, module)?;
-    let processor = Processor::of(target).map_err(fail)?;
-    let machine = machine(&processor).map_err(fail)?;
-    let llvm_context = inkwell::context::Context::create();
-    let llvm = optimised(&llvm_context, &scratch, &machine, &processor).map_err(fail)?;
-    Ok(llvm.print_to_string().to_string())
+    let text = emit(&scratch, &Processor::of(target).map_err(fail)?, Output::Ir).map_err(fail)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn emit(module: &Module<'_>, processor: &Processor, output: Output) -> Result<Vec<u8>, String> {
+    // SAFETY: borrowed while the module lives.
+    let whole = unsafe { OperationRef::from_raw(module.as_operation().to_raw()) };
+    llvm::compile(whole, &machine(processor, output))
 }
 
 /// The `llvm.func`s of a module in a module of their own, in the LLVM dialect throughout.
@@ -78,10 +72,7 @@ fn lowered<'c>(context: &'c Context, module: &Module<'c>) -> Result<(Module<'c>,
         if let Some(grid) = op.attribute("loop.grid").ok().and_then(dims_of) {
             kernels.push(KernelMeta { name: symbol_name(&op), grid, block: 1, shared_bytes: 0 });
         }
-        // SAFETY: see above.
-        let copy = unsafe {
-            scratch.body().append_operation(Operation::from_raw(mlir_sys::mlirOperationClone(op.to_raw())))
-        };
+        let copy = llvm::copy_into(&scratch, op);
         // SAFETY: a live op; the attribute is the compiler's own.
         unsafe {
             mlir_sys::mlirOperationRemoveAttributeByName(
@@ -101,48 +92,25 @@ fn lowered<'c>(context: &'c Context, module: &Module<'c>) -> Result<(Module<'c>,
 pub const LOWER: &str = "canonicalize,cse,convert-scf-to-cf,convert-vector-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,\
                          convert-ub-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts,canonicalize,cse";
 
-fn machine(processor: &Processor) -> Result<TargetMachine, String> {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| inkwell::targets::Target::initialize_x86(&InitializationConfig::default()));
-    let triple = TargetTriple::create("x86_64-unknown-linux-gnu");
-    inkwell::targets::Target::from_triple(&triple)
-        .map_err(|e| e.to_string())?
-        .create_target_machine(
-            &triple,
-            &processor.level,
-            &processor.features,
-            OptimizationLevel::Aggressive,
-            RelocMode::PIC,
-            CodeModel::Small,
-        )
-        .ok_or_else(|| format!("LLVM has no target machine for {}", processor.level))
-}
-
-fn optimised<'l>(
-    context: &'l inkwell::context::Context,
-    module: &Module<'_>,
-    machine: &TargetMachine,
-    processor: &Processor,
-) -> Result<inkwell::module::Module<'l>, String> {
-    // SAFETY: a module in the LLVM dialect; the result is owned by the new LLVM module, null is checked.
-    let llvm = unsafe {
-        let raw = mlir_sys::mlirTranslateModuleToLLVMIR(module.as_operation().to_raw(), context.raw() as _);
-        if raw.is_null() {
-            return Err("translation to LLVM IR failed".into());
-        }
-        inkwell::module::Module::new(raw as _)
-    };
-    llvm.set_triple(&machine.get_triple());
-    llvm.set_data_layout(&machine.get_target_data().get_data_layout());
-    crate::kernel::llvm::mark_in_bounds(&llvm);
-    crate::kernel::llvm::set_processor(&llvm, processor);
-    llvm.verify().map_err(|e| format!("invalid LLVM IR: {e}"))?;
-    let options = PassBuilderOptions::create();
-    options.set_loop_vectorization(true);
-    options.set_loop_slp_vectorization(true);
-    options.set_loop_unrolling(true);
-    llvm.run_passes("default<O3>", machine, options).map_err(|e| format!("LLVM passes failed: {e}"))?;
-    Ok(llvm)
+fn machine(processor: &Processor, output: Output) -> Machine<'_> {
+    let mut attributes =
+        vec![("target-cpu", processor.level.as_str()), ("target-features", processor.features.as_str())];
+    if !processor.tune.is_empty() {
+        attributes.push(("tune-cpu", &processor.tune));
+    }
+    if processor.wide() {
+        attributes.push(("prefer-vector-width", "512"));
+    }
+    Machine {
+        triple: "x86_64-unknown-linux-gnu",
+        cpu: &processor.level,
+        features: &processor.features,
+        reloc: RelocMode::PIC,
+        code_model: CodeModel::Small,
+        attributes,
+        slp: true,
+        output,
+    }
 }
 
 /// Symbols that the object needs beyond what the loader has.

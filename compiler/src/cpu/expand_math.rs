@@ -5,10 +5,11 @@ use super::narrow;
 use super::processor::Processor;
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::ir::{name, ops, replace};
-use crate::kernel::builder::{Builder, Val, element_type};
+use crate::kernel::{Builder, Val};
 use crate::math::{self, Emit, Hardware};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module, RegionLike, ValueLike};
+use strata_dialects::build::element_type;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -81,7 +82,7 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, choice: Choice) -> Res
     if op.result_count() != 1 || op.operand_count() == 0 {
         return Ok(());
     }
-    let b = Builder::before(cx.context, &op);
+    let b = Builder::before(cx.context, op);
     let operands: Vec<Val<'c>> = op.operands().collect();
     let emit = Emit { b, hw: choice.hw, ty: op.result(0).expect("one result").r#type() };
     let new = match which {

@@ -6,15 +6,15 @@
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
-use crate::kernel::builder::{Builder, Val, element_type};
 use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, pointer, storage};
+use crate::kernel::{Builder, Val, kept};
 use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, Block, BlockLike, Module, Region, RegionLike, Type, Value, ValueLike};
-use mlir_sys::MlirBlock;
 use strata_dialects::affine::dims_attribute;
+use strata_dialects::build::{definition, element_type};
 use strata_runtime::sym::Expr;
 
 /// The pass.
@@ -55,7 +55,7 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
         return Err(fail(format!("loop.grid has {} entries", signature.grid.len()))
             .next("the tasks of a CPU kernel are numbered in one dimension"));
     }
-    let outer = Builder::at_end(context, module.body().to_raw(), func.location());
+    let outer = Builder::at_end(context, kept(module.body()), func.location());
     let inner_name = format!("{}.body", signature.name);
     let (ptr, i64) = (outer.ty("!llvm.ptr"), outer.ty("i64"));
     let mut types = vec![ptr; signature.buffers.len()];
@@ -66,23 +66,20 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
         .map(|b| if b.out { "{llvm.noalias}" } else { "{llvm.noalias, llvm.readonly}" })
         .chain(std::iter::repeat_n("{}", signature.symbols.len() + 2))
         .collect();
-    let (block, b) = function(
+    let b = function(
         &outer,
         &inner_name,
         &types,
         Some(&attributes),
         &[("linkage", "#llvm.linkage<internal>"), ("no_inline", "unit")],
     );
-    let argument = |i: usize| {
-        // SAFETY: the function has that many arguments.
-        unsafe { Val::from_raw(mlir_sys::mlirBlockGetArgument(block, i as isize)) }
-    };
+    let argument = |i: usize| -> Val<'c> { b.block.argument(i).expect("as many as types").into() };
     let index = Type::index(context);
-    let cast = |i: usize| b.value("arith.index_cast", &[argument(i)], &[], index);
+    let cast = |i: usize| b.value("arith.index_cast", &[argument(i)], index, &[]);
     let first_symbol = signature.buffers.len();
     let after = first_symbol + signature.symbols.len();
     let (begin, end) = (cast(after), cast(after + 1));
-    let entry = Builder::before(context, &crate::kernel::builder::defining(begin).expect("an op"));
+    let entry = Builder::before(context, definition(begin).expect("an op"));
     let mut walk = Walk::new(context, b, 64, Cpu { entry, begin, end, tasks: 0, inside: false });
     let mut symbols = Vec::new();
     for (k, &i) in signature.symbols.iter().enumerate() {
@@ -111,17 +108,17 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     entry_point(&outer, &signature, &inner_name)
 }
 
-/// An `llvm.func` without results, and a builder at the end of its entry block.
+/// A builder at the end of the entry block of an `llvm.func` without results.
 fn function<'c>(
     b: &Builder<'c>,
     name: &str,
     types: &[Type<'c>],
     argument_attributes: Option<&[&str]>,
     more: &[(&str, &str)],
-) -> (MlirBlock, Builder<'c>) {
+) -> Builder<'c> {
     let region = Region::new();
     let arguments: Vec<_> = types.iter().map(|t| (*t, b.location)).collect();
-    let block = region.append_block(Block::new(&arguments)).to_raw();
+    let block = kept(region.append_block(Block::new(&arguments)));
     let list: Vec<String> = types.iter().map(ToString::to_string).collect();
     let ty = b.ty(&format!("!llvm.func<void ({})>", list.join(", ")));
     let mut attributes: Vec<(&str, Attribute<'c>)> = vec![
@@ -133,23 +130,20 @@ fn function<'c>(
         let list: Vec<_> = texts.iter().map(|t| b.attr(t)).collect();
         attributes.push(("arg_attrs", ArrayAttribute::new(b.context, &list).into()));
     }
-    b.op_with("llvm.func", &[], &attributes, &[], vec![region]);
-    (block, Builder::at_end(b.context, block, b.location))
+    b.op("llvm.func", &[], &[], &attributes, vec![region]);
+    Builder::at_end(b.context, block, b.location)
 }
 
 /// `(buffers: ptr, symbols: ptr, begin: i64, end: i64)`: loads what the body takes and calls it.
 fn entry_point<'c>(outer: &Builder<'c>, signature: &Signature<'c>, inner: &str) -> Result<(), Failure> {
     let (ptr, i64) = (outer.ty("!llvm.ptr"), outer.ty("i64"));
-    let (block, b) = function(outer, &signature.name, &[ptr, ptr, i64, i64], None, &[]);
-    let argument = |i: isize| {
-        // SAFETY: the function has four arguments.
-        unsafe { Val::from_raw(mlir_sys::mlirBlockGetArgument(block, i)) }
-    };
+    let b = function(outer, &signature.name, &[ptr, ptr, i64, i64], None, &[]);
+    let argument = |i: usize| -> Val<'c> { b.block.argument(i).expect("one of four").into() };
     let table = |base: Val<'c>, element: Type<'c>, i: usize| {
         let memory =
             Memory { base, element, strides: Vec::new(), thread: None, private: false, writable: false };
         let at = pointer(&b, &memory, b.index(i as i64), 64);
-        b.value("llvm.load", &[at], &[("alignment", b.i64_attr(8))], element)
+        b.value("llvm.load", &[at], element, &[("alignment", b.i64_attr(8))])
     };
     let mut operands: Vec<_> = (0..signature.buffers.len()).map(|i| table(argument(0), ptr, i)).collect();
     operands.extend((0..signature.symbols.len()).map(|i| table(argument(1), i64, i)));
@@ -157,19 +151,20 @@ fn entry_point<'c>(outer: &Builder<'c>, signature: &Signature<'c>, inner: &str) 
     b.op(
         "llvm.call",
         &operands,
+        &[],
         &[
             ("callee", b.attr(&format!("@\"{inner}\""))),
             ("op_bundle_sizes", b.attr("array<i32>")),
             ("operandSegmentSizes", b.attr(&format!("array<i32: {}, 0>", operands.len()))),
         ],
-        &[],
+        vec![],
     );
-    b.op("llvm.return", &[], &[], &[]);
+    b.op("llvm.return", &[], &[], &[], vec![]);
     let grid = dims_attribute(b.context, &signature.grid).ok_or_else(|| {
         Failure::new(b.location, format!("kernel {}: the grid is not affine", signature.name))
     })?;
     // SAFETY: the function just made owns the block.
-    let func = unsafe { mlir_sys::mlirBlockGetParentOperation(block) };
+    let func = unsafe { mlir_sys::mlirBlockGetParentOperation(b.block.to_raw()) };
     crate::kernel::walk::set_attribute(func, "loop.grid", grid);
     Ok(())
 }
@@ -181,7 +176,7 @@ impl<'c> Target<'c> for Cpu<'c> {
             "scf.forall.in_parallel" => {}
             "memref.alloca" => alloca(walk, op)?,
             "func.return" => {
-                walk.b.op("llvm.return", &[], &[], &[]);
+                walk.b.op("llvm.return", &[], &[], &[], vec![]);
             }
             "loop.all_reduce" => {
                 return Err(Failure::new(op.location(), "loop.all_reduce in a CPU kernel")
@@ -204,18 +199,17 @@ fn tasks<'c>(walk: &mut Walk<'c, Cpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(
     let outside = walk.b;
     let index = Type::index(walk.context);
     let region = Region::new();
-    let block = region.append_block(Block::new(&[(index, op.location())])).to_raw();
+    let block = kept(region.append_block(Block::new(&[(index, op.location())])));
     let one = outside.index(1);
-    outside.op_with("scf.for", &[walk.target.begin, walk.target.end, one], &[], &[], vec![region]);
-    // SAFETY: the block has one argument.
-    let iv = unsafe { Val::from_raw(mlir_sys::mlirBlockGetArgument(block, 0)) };
+    outside.op("scf.for", &[walk.target.begin, walk.target.end, one], &[], &[], vec![region]);
+    let iv = block.argument(0).expect("just made").into();
     walk.set(source.argument(0).expect("an induction variable").into(), iv);
     walk.b = Builder::at_end(walk.context, block, op.location());
     walk.target.tasks += 1;
     walk.target.inside = true;
     walk.block(source)?;
     walk.target.inside = false;
-    walk.b.op("scf.yield", &[], &[], &[]);
+    walk.b.op("scf.yield", &[], &[], &[], vec![]);
     walk.b = outside;
     Ok(())
 }
@@ -233,11 +227,11 @@ fn alloca<'c>(walk: &mut Walk<'c, Cpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
         return Err(Failure::new(op.location(), format!("an array of more than 1 MiB on the stack: {ty}"))
             .next("make the tile of this schedule smaller"));
     }
-    let entry = walk.target.entry.located(op.location());
+    let entry = walk.target.entry.at(op.location());
     let array = entry.ty(&format!("!llvm.array<{count} x {}>", storage(&entry, element)));
     let one = entry.int(1, entry.ty("i32"));
     let attributes = [("elem_type", TypeAttribute::new(array).into()), ("alignment", entry.i64_attr(64))];
-    let base = entry.value("llvm.alloca", &[one], &attributes, entry.ty("!llvm.ptr"));
+    let base = entry.value("llvm.alloca", &[one], entry.ty("!llvm.ptr"), &attributes);
     let strides = row_major(&dims).iter().map(|e| entry.index(e.as_const().expect("static"))).collect();
     walk.place(memref, Memory { base, element, strides, thread: None, private: false, writable: true });
     Ok(())

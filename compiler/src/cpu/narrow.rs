@@ -1,11 +1,12 @@
 //! bf16 and f16 to and from wider floats by bit arithmetic: LLVM would call a library.
 
-use crate::kernel::builder::{Val, element_type, with_element};
+use crate::kernel::Val;
 use crate::math::{Cmp, Emit};
 use melior::ir::{Type, ValueLike};
+use strata_dialects::build::{element_type, with_element};
 
 fn integers<'c>(e: &Emit<'c>, op: &str, a: Val<'c>, ty: Type<'c>) -> Val<'c> {
-    e.b.value(&format!("arith.{op}"), &[a], &[], ty)
+    e.b.value(&format!("arith.{op}"), &[a], ty, &[])
 }
 
 /// `v` as `e.ty` (f32 or f64); `None` where LLVM has an instruction.
@@ -58,7 +59,7 @@ pub fn from_integer<'c>(e: &Emit<'c>, op: &str, v: Val<'c>, f16c: bool) -> Optio
     if to != e.b.ty("bf16") && to != e.b.ty("f16") {
         return None;
     }
-    let single = e.b.value(op, &[v], &[], with_element(e.ty, e.b.ty("f32")));
+    let single = e.b.value(op, &[v], with_element(e.ty, e.b.ty("f32")), &[]);
     truncate(e, single, f16c).or_else(|| Some(integers(e, "truncf", single, e.ty)))
 }
 

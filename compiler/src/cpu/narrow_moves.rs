@@ -2,7 +2,6 @@
 
 use crate::driver::pass::Failure;
 use crate::ir::{erase, name, ops};
-use crate::kernel::builder::{element_type, with_element};
 use melior::Context;
 use melior::ir::attribute::{DenseElementsAttribute, FloatAttribute, IntegerAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationMutLike, OperationRef, OperationRefMut};
@@ -10,6 +9,7 @@ use melior::ir::r#type::IntegerType;
 use melior::ir::{
     Attribute, AttributeLike, BlockLike, BlockRef, RegionLike, Type, TypeLike, Value, ValueLike,
 };
+use strata_dialects::build::{element_type, with_element};
 
 /// Ops that move values without looking at them.
 const MOVES: &[&str] = &[

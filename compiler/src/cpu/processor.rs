@@ -1,34 +1,7 @@
 //! Which instructions code may use, in terms that the runtime can check before it runs the code.
 
 use crate::target::Target;
-
-/// Features beyond a level that code may use; the runtime knows how to detect each.
-const KNOWN: &[&str] = &[
-    "sse3",
-    "ssse3",
-    "sse4.1",
-    "sse4.2",
-    "popcnt",
-    "avx",
-    "avx2",
-    "bmi",
-    "bmi2",
-    "f16c",
-    "fma",
-    "lzcnt",
-    "movbe",
-    "avx512f",
-    "avx512bw",
-    "avx512cd",
-    "avx512dq",
-    "avx512vl",
-    "avx512vnni",
-    "avx512vbmi",
-    "avx512bf16",
-    "avx512fp16",
-];
-
-const LEVELS: &[&str] = &["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"];
+use strata_runtime::device::cpu::features::{self, FEATURES, LEVELS};
 
 /// A processor as code generation sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,25 +18,26 @@ impl Processor {
     /// The processor of a target. A particular model counts as the features that its target lists and the runtime can check.
     pub fn of(target: &Target) -> Result<Self, String> {
         let Target::Cpu { cpu, features } = target else { return Err(format!("{target} is not a CPU")) };
-        let kept: Vec<&str> =
-            features.split(',').filter(|f| f.strip_prefix('+').is_some_and(|f| KNOWN.contains(&f))).collect();
-        let level = LEVELS.contains(&cpu.as_str());
+        let kept: Vec<&str> = features
+            .split(',')
+            .filter(|f| f.strip_prefix('+').is_some_and(|f| FEATURES.contains(&f)))
+            .collect();
+        let level = LEVELS.iter().any(|(name, _)| name == cpu);
         if !level && kept.is_empty() {
             return Err(format!(
                 "the features of '{cpu}' are unknown; write cpu (this machine) or one of cpu:{}",
-                LEVELS.join(", cpu:")
+                LEVELS.map(|(name, _)| name).join(", cpu:")
             ));
         }
         Ok(Self {
-            level: if level { cpu.clone() } else { LEVELS[0].to_owned() },
+            level: if level { cpu.clone() } else { LEVELS[0].0.to_owned() },
             features: kept.join(","),
             tune: if level { String::new() } else { cpu.clone() },
         })
     }
 
     fn has(&self, feature: &str) -> bool {
-        matches!(self.level.as_str(), "x86-64-v3" | "x86-64-v4")
-            || self.features.split(',').any(|f| f.strip_prefix('+') == Some(feature))
+        features::includes(&self.image_target(), feature)
     }
 
     /// Fused multiply-add, and with it the rounding instructions.
@@ -78,7 +52,7 @@ impl Processor {
 
     /// Whether 64-byte vectors exist.
     pub fn wide(&self) -> bool {
-        self.level == "x86-64-v4" || self.features.contains("+avx512f")
+        self.has("avx512f")
     }
 
     /// What an image's target is called, for the runtime's check.
@@ -104,8 +78,7 @@ mod tests {
         assert_eq!(of("cpu:x86-64-v3").unwrap().image_target(), "x86-64-v3");
         assert!(of("cpu:x86-64-v3").unwrap().fma() && !of("cpu:x86-64").unwrap().fma());
         let native = of("cpu").unwrap();
-        strata_runtime::device::cpu::features::check(&native.image_target())
-            .expect("this machine has what it has");
+        features::check(&native.image_target()).expect("this machine has what it has");
         assert!(of("cpu:skylake").unwrap_err().contains("x86-64-v3"));
         let target = Target::Cpu { cpu: "znver4".into(), features: "+64bit,-sse4a,+avx2,+bmi,+cx8".into() };
         assert_eq!(Processor::of(&target).unwrap().image_target(), "x86-64,+avx2,+bmi");

@@ -2,10 +2,10 @@
 
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
-use crate::kernel::builder::element_type;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, RegionLike, TypeLike, ValueLike};
+use strata_dialects::build::element_type;
 
 /// Intrinsics that select for every float type in use (f16, bf16, f32, f64).
 const FLOAT: &[&str] = &[

@@ -9,16 +9,18 @@ use super::reduce::{self, Slots};
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
-use crate::kernel::builder::{Builder, Val, result_of};
 use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, storage};
+use crate::kernel::{Builder, Val, kept};
 use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::r#type::FunctionType;
-use melior::ir::{Attribute, Block, BlockLike, Module, Region, RegionLike, Type, TypeLike, Value, ValueLike};
-use mlir_sys::MlirBlock;
+use melior::ir::{
+    Attribute, Block, BlockLike, BlockRef, Module, Region, RegionLike, Type, TypeLike, Value, ValueLike,
+};
 use strata_dialects::affine::dims_attribute;
+use strata_dialects::build::{element_type, result_of};
 use strata_runtime::sym::Expr;
 
 /// The pass.
@@ -79,37 +81,40 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let source = body(&func).expect("read before");
     let index_bits = if signature.fits_32_bits() { 32 } else { 64 };
 
-    let outer = Builder::at_end(context, module.body().to_raw(), func.location());
+    let outer = Builder::at_end(context, kept(module.body()), func.location());
     let gpu_region = Region::new();
-    let gpu_block = gpu_region.append_block(Block::new(&[])).to_raw();
+    let gpu_block = kept(gpu_region.append_block(Block::new(&[])));
     let name_attr: Attribute = StringAttribute::new(context, &signature.name).into();
-    let gpu_module = outer.op_with("gpu.module", &[], &[("sym_name", name_attr)], &[], vec![gpu_region]);
+    let gpu_module = outer.op("gpu.module", &[], &[], &[("sym_name", name_attr)], vec![gpu_region]);
     let in_module = Builder::at_end(context, gpu_block, func.location());
 
-    let (kernel_block, in_kernel) = kernel(&in_module, &signature);
-    let argument = |i: usize| {
-        // SAFETY: the kernel has an argument for each of the function's.
-        unsafe { Val::from_raw(mlir_sys::mlirBlockGetArgument(kernel_block, i as isize)) }
-    };
-    let b = in_kernel;
+    let b = kernel(&in_module, &signature);
+    let argument =
+        |i: usize| -> Val<'c> { b.block.argument(i).expect("one for each of the function's").into() };
     let index = Type::index(context);
     let id = b.op(
         "gpu.thread_id",
         &[],
+        &[index],
         &[
             ("dimension", b.attr("#gpu<dim x>")),
             ("upper_bound", b.attr(&format!("{} : index", signature.block))),
         ],
-        &[index],
+        vec![],
     );
-    let entry = Builder::before(context, &id);
+    let entry = Builder::before(context, id);
     let thread = result_of(id, 0);
-    let warp = b.value("arith.divui", &[thread, b.index(32)], &[], index);
-    let lane = b.value("arith.remui", &[thread, b.index(32)], &[], index);
+    let warp = b.value("arith.divui", &[thread, b.index(32)], index, &[]);
+    let lane = b.value("arith.remui", &[thread, b.index(32)], index, &[]);
     let shared_name = format!("{}_shared", signature.name);
     let shared_symbol = b.attr(&format!("@\"{shared_name}\""));
-    let shared_op =
-        entry.op("llvm.mlir.addressof", &[], &[("global_name", shared_symbol)], &[b.ty("!llvm.ptr<3>")]);
+    let shared_op = entry.op(
+        "llvm.mlir.addressof",
+        &[],
+        &[b.ty("!llvm.ptr<3>")],
+        &[("global_name", shared_symbol)],
+        vec![],
+    );
     let shared_base = result_of(shared_op, 0);
 
     let mut barriers = Barriers::default();
@@ -131,7 +136,7 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let mut walk = Walk::new(context, b, index_bits, gpu);
     let mut symbols = Vec::new();
     for &i in &signature.symbols {
-        let v = b.value("arith.index_cast", &[argument(i)], &[], index);
+        let v = b.value("arith.index_cast", &[argument(i)], index, &[]);
         symbols.push(v);
         walk.set(source.argument(i).expect("in range").into(), v);
     }
@@ -217,8 +222,8 @@ fn mapping(op: OperationRef<'_, '_>) -> Vec<String> {
     (0..list.len()).map(|i| list.element(i).expect("in range").to_string()).collect()
 }
 
-/// The `gpu.func` with its entry block.
-fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> (MlirBlock, Builder<'c>) {
+/// A builder at the end of the entry block of a new `gpu.func`.
+fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> Builder<'c> {
     let (pointer, i64) = (b.ty("!llvm.ptr<1>"), b.ty("i64"));
     let mut types = vec![pointer; signature.buffers.len()];
     types.extend(vec![i64; signature.symbols.len()]);
@@ -231,10 +236,11 @@ fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> (MlirBlock, Builder
         .collect();
     let region = Region::new();
     let arguments: Vec<_> = types.iter().map(|t| (*t, b.location)).collect();
-    let block = region.append_block(Block::new(&arguments)).to_raw();
+    let block = kept(region.append_block(Block::new(&arguments)));
     let ty: Type = FunctionType::new(b.context, &types, &[]).into();
-    b.op_with(
+    b.op(
         "gpu.func",
+        &[],
         &[],
         &[
             ("sym_name", StringAttribute::new(b.context, &signature.name).into()),
@@ -244,26 +250,26 @@ fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> (MlirBlock, Builder
             ("gpu.kernel", b.unit()),
             ("workgroup_attributions", b.i64_attr(0)),
         ],
-        &[],
         vec![region],
     );
-    (block, Builder::at_end(b.context, block, b.location))
+    Builder::at_end(b.context, block, b.location)
 }
 
 /// The region of shared memory; of size 0 and external where its size is given at the launch.
 fn shared_global<'c>(
     context: &'c Context,
-    block: MlirBlock,
+    block: BlockRef<'c, 'c>,
     func: OperationRef<'c, 'c>,
     name: &str,
     bytes: i64,
 ) {
     // SAFETY: the module's block holds the kernel as its first op.
-    let first = unsafe { OperationRef::from_raw(mlir_sys::mlirBlockGetFirstOperation(block)) };
-    let b = Builder::before(context, &first).located(func.location());
+    let first = unsafe { OperationRef::from_raw(mlir_sys::mlirBlockGetFirstOperation(block.to_raw())) };
+    let b = Builder::before(context, first).at(func.location());
     let linkage = if bytes == 0 { "#llvm.linkage<external>" } else { "#llvm.linkage<internal>" };
-    b.op_with(
+    b.op(
         "llvm.mlir.global",
+        &[],
         &[],
         &[
             ("sym_name", StringAttribute::new(context, name).into()),
@@ -272,7 +278,6 @@ fn shared_global<'c>(
             ("addr_space", b.i32_attr(3)),
             ("alignment", b.i64_attr(16)),
         ],
-        &[],
         vec![Region::new()],
     );
 }
@@ -283,10 +288,10 @@ impl<'c> Target<'c> for Gpu<'c> {
             match walk.target.scope {
                 Scope::Warp => {
                     let mask = walk.b.int(-1, walk.b.ty("i32"));
-                    walk.b.op("nvvm.bar.warp.sync", &[mask], &[], &[]);
+                    walk.b.op("nvvm.bar.warp.sync", &[mask], &[], &[], vec![]);
                 }
                 _ => {
-                    walk.b.op("gpu.barrier", &[], &[], &[]);
+                    walk.b.op("gpu.barrier", &[], &[], &[], vec![]);
                 }
             }
         }
@@ -313,7 +318,7 @@ impl<'c> Target<'c> for Gpu<'c> {
                 reduce::lower(walk, op)?;
             }
             "func.return" => {
-                walk.b.op("gpu.return", &[], &[], &[]);
+                walk.b.op("gpu.return", &[], &[], &[], vec![]);
             }
             _ => return Ok(false),
         }
@@ -356,7 +361,7 @@ fn forall<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
                 if let Some(trips) = bounds[d].filter(|n| (1..=i64::from(i32::MAX)).contains(n)) {
                     attributes.push(("upper_bound", walk.b.attr(&format!("{trips} : index"))));
                 }
-                let id = walk.b.value("gpu.block_id", &[], &attributes, index);
+                let id = walk.b.value("gpu.block_id", &[], index, &attributes);
                 walk.set(inner.argument(d).expect("an induction variable").into(), id);
                 walk.target.grid_order.push(n);
             }
@@ -430,10 +435,10 @@ fn alloca<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
         static_dims(ty)
             .map(|d| d.iter().map(|e| e.as_const().expect("static")).collect())
             .ok_or_else(|| fail("an array of dynamic size", "arrays of a kernel have static sizes"))?;
-    let element = crate::kernel::builder::element_type(ty);
+    let element = element_type(ty);
     let space = space(ty);
     let scope = walk.target.scope;
-    let entry = walk.target.entry.located(op.location());
+    let entry = walk.target.entry.at(op.location());
     let (thread, dims) = match (space.as_str(), scope) {
         (PRIVATE, Scope::Block | Scope::Warp) => {
             let (thread, count) = if scope == Scope::Block {
@@ -484,7 +489,7 @@ fn alloca<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
         let one = entry.int(1, walk.b.ty("i32"));
         let attributes =
             [("elem_type", TypeAttribute::new(array).into()), ("alignment", walk.b.i64_attr(16))];
-        entry.value("llvm.alloca", &[one], &attributes, walk.b.ty("!llvm.ptr"))
+        entry.value("llvm.alloca", &[one], walk.b.ty("!llvm.ptr"), &attributes)
     };
     let sizes: Vec<Expr> = dims.iter().map(|d| Expr::from(*d)).collect();
     let strides = row_major(&sizes).iter().map(|e| walk.b.index(e.as_const().expect("static"))).collect();

@@ -2,10 +2,11 @@
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::ir::{name, ops, replace};
-use crate::kernel::builder::{Builder, Val, defining, element_type, is_vector, lanes, vector_of};
+use crate::kernel::{Builder, Val};
 use crate::math::{self, Emit, Hardware};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Module, RegionLike, ValueLike};
+use strata_dialects::build::{definition, element_type, is_vector, lanes, vector_of};
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -62,7 +63,7 @@ fn walk<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Result<(
 
 fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Result<(), Failure> {
     let which = name(&op);
-    let b = Builder::before(cx.context, &op);
+    let b = Builder::before(cx.context, op);
     if op.result_count() != 1 || op.operand_count() == 0 {
         return Ok(());
     }
@@ -92,14 +93,14 @@ fn rewrite<'c>(cx: &PassCx<'c>, op: OperationRef<'c, 'c>, hw: Hardware) -> Resul
 
 /// A quotient within 2 ulp. All elements by one number: times its reciprocal, which is rounded once.
 fn quotient<'c>(e: &Emit<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
-    if let Some(op) = defining(y)
+    if let Some(op) = definition(y)
         && name(&op) == "vector.broadcast"
         && let Ok(scalar) = op.operand(0)
         && !is_vector(scalar.r#type())
     {
         let one = e.b.float(1.0, scalar.r#type());
-        let inverse = e.b.value("arith.divf", &[one, scalar], &[], scalar.r#type());
-        let all = e.b.value("vector.broadcast", &[inverse], &[], e.ty);
+        let inverse = e.b.value("arith.divf", &[one, scalar], scalar.r#type(), &[]);
+        let all = e.b.value("vector.broadcast", &[inverse], e.ty, &[]);
         return e.mul(x, all);
     }
     e.div(x, y)
@@ -113,17 +114,17 @@ fn bf16_to_f32<'c>(e: &Emit<'c>, v: Val<'c>) -> Option<Val<'c>> {
     }
     let n = lanes(e.ty);
     if !is_vector(e.ty) || n % 2 != 0 {
-        let raw = b.value("arith.bitcast", &[v], &[], e.like("i16"));
-        let wide = b.value("arith.extui", &[raw], &[], e.like("i32"));
+        let raw = b.value("arith.bitcast", &[v], e.like("i16"), &[]);
+        let wide = b.value("arith.extui", &[raw], e.like("i32"), &[]);
         return Some(e.of_bits(e.int("shli", wide, 16)));
     }
     let (pair, half) = (vector_of(n / 2, b.ty("i32")), vector_of(n / 2, b.ty("f32")));
-    let words = b.value("vector.bitcast", &[v], &[], pair);
-    let low = b.value("arith.shli", &[words, b.int(16, pair)], &[], pair);
-    let high = b.value("arith.andi", &[words, b.int(-65536, pair)], &[], pair);
-    let low = b.value("arith.bitcast", &[low], &[], half);
-    let high = b.value("arith.bitcast", &[high], &[], half);
-    Some(b.value("vector.interleave", &[low, high], &[], e.ty))
+    let words = b.value("vector.bitcast", &[v], pair, &[]);
+    let low = b.value("arith.shli", &[words, b.int(16, pair)], pair, &[]);
+    let high = b.value("arith.andi", &[words, b.int(-65536, pair)], pair, &[]);
+    let low = b.value("arith.bitcast", &[low], half, &[]);
+    let high = b.value("arith.bitcast", &[high], half, &[]);
+    Some(b.value("vector.interleave", &[low, high], e.ty, &[]))
 }
 
 /// There is no NaN-propagating f64 instruction.

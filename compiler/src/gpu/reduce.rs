@@ -7,11 +7,12 @@ use super::barriers::threads;
 use super::loop_to_gpu::Gpu;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
-use crate::kernel::builder::{Builder, Val, element_type};
 use crate::kernel::walk::{Memory, Walk, bytes_of, pointer, storage};
+use crate::kernel::{Builder, Val, kept};
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::{Block, BlockLike, BlockRef, Region, RegionLike, Type, TypeLike, ValueLike};
+use melior::ir::{Block, BlockRef, Region, RegionLike, Type, TypeLike, ValueLike};
+use strata_dialects::build::element_type;
 
 /// Two regions of shared memory that reductions use in turn, so that a second reduction need not wait for the readers of the first.
 pub struct Slots<'c> {
@@ -72,14 +73,14 @@ pub fn lower<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Resu
     })?;
     let step = |v: Val<'c>, offset: i64| {
         let other = shuffle(&b, v, offset);
-        b.value(combine, &[v, other], &[], v.r#type())
+        b.value(combine, &[v, other], v.r#type(), &[])
     };
 
     let mut at = Vec::new();
     let mut partial = Vec::new();
     for k in 0..count {
         let p = pointer(&b, &memory, b.index(k), 32);
-        let mut v = b.value("llvm.load", &[p], &align, stored);
+        let mut v = b.value("llvm.load", &[p], stored, &align);
         for offset in [16, 8, 4, 2, 1] {
             v = step(v, offset);
         }
@@ -94,20 +95,20 @@ pub fn lower<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Resu
         let shared = Memory { base, ..memory.clone() };
         let first = b.cmpi(0, walk.target.lane, b.index(0));
         let region = Region::new();
-        let block = region.append_block(Block::new(&[])).to_raw();
-        b.op_with("scf.if", &[first], &[], &[], vec![region, Region::new()]);
+        let block = kept(region.append_block(Block::new(&[])));
+        b.op("scf.if", &[first], &[], &[], vec![region, Region::new()]);
         let inside = Builder::at_end(b.context, block, op.location());
         for (k, v) in partial.iter().enumerate() {
             let i = inside.add(walk.target.warp, inside.index(k as i64 * warps));
-            inside.op("llvm.store", &[*v, pointer(&inside, &shared, i, 32)], &align, &[]);
+            inside.op("llvm.store", &[*v, pointer(&inside, &shared, i, 32)], &[], &align, vec![]);
         }
-        inside.op("scf.yield", &[], &[], &[]);
-        b.op("gpu.barrier", &[], &[], &[]);
+        inside.op("scf.yield", &[], &[], &[], vec![]);
+        b.op("gpu.barrier", &[], &[], &[], vec![]);
         let mine =
-            b.value("arith.andi", &[walk.target.lane, b.index(warps - 1)], &[], Type::index(b.context));
+            b.value("arith.andi", &[walk.target.lane, b.index(warps - 1)], Type::index(b.context), &[]);
         for (k, v) in partial.iter_mut().enumerate() {
             let i = b.add(mine, b.index(k as i64 * warps));
-            *v = b.value("llvm.load", &[pointer(&b, &shared, i, 32)], &align, stored);
+            *v = b.value("llvm.load", &[pointer(&b, &shared, i, 32)], stored, &align);
             let mut offset = warps / 2;
             while offset >= 1 {
                 *v = step(*v, offset);
@@ -116,7 +117,7 @@ pub fn lower<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Resu
         }
     }
     for (p, v) in at.into_iter().zip(partial) {
-        b.op("llvm.store", &[v, p], &align, &[]);
+        b.op("llvm.store", &[v, p], &[], &align, vec![]);
     }
     Ok(())
 }
@@ -146,26 +147,26 @@ fn shuffle<'c>(b: &Builder<'c>, v: Val<'c>, offset: i64) -> Val<'c> {
     let ty = v.r#type();
     let move32 = |v: Val<'c>| {
         let operands = [b.int(-1, i32), v, b.int(offset, i32), b.int(31, i32)];
-        b.value("nvvm.shfl.sync", &operands, &[("kind", b.attr("#nvvm<shfl_kind bfly>"))], v.r#type())
+        b.value("nvvm.shfl.sync", &operands, v.r#type(), &[("kind", b.attr("#nvvm<shfl_kind bfly>"))])
     };
     let bits = bytes_of(ty) * 8;
     if bits == 32 {
         return move32(v);
     }
     let integer = b.ty(&format!("i{bits}"));
-    let raw = if ty == integer { v } else { b.value("arith.bitcast", &[v], &[], integer) };
+    let raw = if ty == integer { v } else { b.value("arith.bitcast", &[v], integer, &[]) };
     let moved = if bits == 64 {
         let shift = b.int(32, integer);
-        let low = move32(b.value("arith.trunci", &[raw], &[], i32));
-        let high = b.value("arith.shrui", &[raw, shift], &[], integer);
-        let high = move32(b.value("arith.trunci", &[high], &[], i32));
-        let high = b.value("arith.extui", &[high], &[], integer);
-        let high = b.value("arith.shli", &[high, shift], &[], integer);
-        let low = b.value("arith.extui", &[low], &[], integer);
-        b.value("arith.ori", &[high, low], &[], integer)
+        let low = move32(b.value("arith.trunci", &[raw], i32, &[]));
+        let high = b.value("arith.shrui", &[raw, shift], integer, &[]);
+        let high = move32(b.value("arith.trunci", &[high], i32, &[]));
+        let high = b.value("arith.extui", &[high], integer, &[]);
+        let high = b.value("arith.shli", &[high, shift], integer, &[]);
+        let low = b.value("arith.extui", &[low], integer, &[]);
+        b.value("arith.ori", &[high, low], integer, &[])
     } else {
-        let wide = move32(b.value("arith.extui", &[raw], &[], i32));
-        b.value("arith.trunci", &[wide], &[], integer)
+        let wide = move32(b.value("arith.extui", &[raw], i32, &[]));
+        b.value("arith.trunci", &[wide], integer, &[])
     };
-    if ty == integer { moved } else { b.value("arith.bitcast", &[moved], &[], ty) }
+    if ty == integer { moved } else { b.value("arith.bitcast", &[moved], ty, &[]) }
 }

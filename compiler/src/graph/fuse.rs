@@ -8,13 +8,15 @@
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
-use crate::graph::{definition, entry, users};
+use crate::graph::units::{Unit, Units};
+use crate::graph::{entry, users};
 use crate::ir;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationMutLike, OperationRef, OperationRefMut};
 use melior::ir::r#type::IntegerType;
 use melior::ir::{Module, ValueLike};
 use std::collections::{BTreeMap, BTreeSet};
+use strata_dialects::build::definition;
 use strata_dialects::{Attr, OpView};
 use strata_runtime::sym::Expr;
 
@@ -43,6 +45,7 @@ pub static PASS: Pass = Pass {
 };
 
 struct Group {
+    unit: Unit,
     size: usize,
     /// The iteration space of its reductions: shape and reduced dimensions.
     domain: Option<(Vec<Expr>, Vec<usize>)>,
@@ -56,8 +59,13 @@ struct Fusion<'c, 'm> {
     classes: Vec<Class>,
     /// Uses of each op's results by place of the user; the terminator counts.
     uses: Vec<Vec<usize>>,
+    /// The place of each op, by its address.
+    places: BTreeMap<usize, usize>,
     group_of: Vec<Option<usize>>,
     groups: Vec<Group>,
+    /// The unit of each op from the last one placed on.
+    unit_of: Vec<Option<Unit>>,
+    units: Units,
 }
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
@@ -88,7 +96,7 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
 
 impl<'c: 'm, 'm> Fusion<'c, 'm> {
     fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: bool) -> Result<Self, Failure> {
-        let place: BTreeMap<usize, usize> =
+        let places: BTreeMap<usize, usize> =
             ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
         let views: Vec<Option<OpView>> = ops
             .iter()
@@ -100,7 +108,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
             })
             .collect::<Result<_, _>>()?;
         let classes = classify_all(&ops, &views, libraries);
-        let at = |user| crate::graph::place_of(&place, user);
+        let at = |user| crate::graph::place_of(&places, user);
         let uses = ops
             .iter()
             .map(|op| {
@@ -112,16 +120,42 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
             })
             .collect();
         let n = ops.len();
-        Ok(Self { ops, views, classes, uses, group_of: vec![None; n], groups: vec![] })
+        Ok(Self {
+            ops,
+            views,
+            classes,
+            uses,
+            places,
+            group_of: vec![None; n],
+            groups: vec![],
+            unit_of: vec![None; n],
+            units: Units::default(),
+        })
     }
 
     /// Decides the group of op `i`; all its users are decided.
     fn place(&mut self, i: usize, enable: bool) {
-        let Some(view) = self.views[i].clone() else { return };
-        if self.classes[i] == Class::Plan || self.stays_a_view(i, &view) {
-            return;
+        let group = self.choose(i, enable);
+        let unit = group.map_or_else(|| self.units.add(), |g| self.groups[g].unit);
+        self.unit_of[i] = Some(unit);
+        for &u in &self.uses[i] {
+            self.units.connect(unit, self.unit_of[u].expect("users are placed first"));
         }
-        let shape = view.results[0].shape.clone();
+        let Some(g) = group else { return };
+        self.group_of[i] = Some(g);
+        self.groups[g].size += 1;
+        if let Class::Reduce { shape, dims, .. } = &self.classes[i] {
+            self.groups[g].domain = Some((shape.clone(), dims.clone()));
+        }
+    }
+
+    /// The group that op `i` belongs to, which may be a new one; `None` where it stays in the entry function.
+    fn choose(&mut self, i: usize, enable: bool) -> Option<usize> {
+        let view = self.views[i].as_ref()?;
+        if self.classes[i] == Class::Plan || self.stays_a_view(i, view) {
+            return None;
+        }
+        let shape = &view.results[0].shape;
         if enable {
             let targets: BTreeSet<Option<usize>> = self.uses[i].iter().map(|&u| self.group_of[u]).collect();
             let inside: Vec<usize> = targets.iter().flatten().copied().collect();
@@ -129,24 +163,15 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 ([g], false) => self.may_join(i, *g).then_some(*g),
                 // Further users elsewhere: the value becomes a result of the group too.
                 (list, _) => list.iter().copied().find(|&g| {
-                    self.groups[g].shape == shape && self.may_join(i, g) && !self.makes_cycle(i, g)
+                    self.groups[g].shape == *shape && self.may_join(i, g) && !self.makes_cycle(i, g)
                 }),
             };
-            if let Some(g) = choice {
-                self.join(i, g);
-                return;
+            if choice.is_some() {
+                return choice;
             }
         }
-        self.groups.push(Group { size: 0, domain: None, shape });
-        self.join(i, self.groups.len() - 1);
-    }
-
-    fn join(&mut self, i: usize, g: usize) {
-        self.group_of[i] = Some(g);
-        self.groups[g].size += 1;
-        if let Class::Reduce { shape, dims, .. } = &self.classes[i] {
-            self.groups[g].domain = Some((shape.clone(), dims.clone()));
-        }
+        self.groups.push(Group { unit: self.units.add(), size: 0, domain: None, shape: shape.clone() });
+        Some(self.groups.len() - 1)
     }
 
     /// Whether op `i` may be computed inside group `g`, which holds some of its users.
@@ -185,37 +210,20 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
 
     /// Whether group `g` depends on a user of op `i` outside of it: then it cannot also produce `i`.
     fn makes_cycle(&self, i: usize, g: usize) -> bool {
-        let unit = |k: usize| self.group_of[k].ok_or(k);
-        let mut members: BTreeMap<Result<usize, usize>, Vec<usize>> = BTreeMap::new();
-        for k in i + 1..self.ops.len() {
-            members.entry(unit(k)).or_default().push(k);
-        }
-        let mut todo: Vec<_> = self.uses[i].iter().map(|&u| unit(u)).filter(|u| *u != Ok(g)).collect();
-        let mut seen = BTreeSet::new();
-        while let Some(u) = todo.pop() {
-            if u == Ok(g) {
-                return true;
-            }
-            if seen.insert(u) {
-                todo.extend(members[&u].iter().flat_map(|&k| &self.uses[k]).map(|&k| unit(k)));
-            }
-        }
-        false
+        let to = self.groups[g].unit;
+        let users = self.uses[i].iter().filter_map(|&u| self.unit_of[u]);
+        self.units.leads(users.filter(|u| *u != to), to)
     }
 
     /// Whether a reshape or transposition is better left in the entry function, as another view of a buffer.
     fn stays_a_view(&self, i: usize, view: &OpView) -> bool {
         let outside = |u: &usize| self.group_of[*u].is_none();
-        let source = definition(
-            self.ops[i].operand(0).ok().unwrap_or_else(|| self.ops[i].result(0).expect("a result").into()),
-        );
         match view.spec.mnemonic() {
             "reshape" => {
+                let source = self.ops[i].operand(0).ok().and_then(definition);
                 let from_buffer = source.is_none_or(|op| {
-                    self.ops
-                        .iter()
-                        .position(|o| o.to_raw().ptr == op.to_raw().ptr)
-                        .is_none_or(|k| self.classes[k] == Class::Plan)
+                    let place = self.places.get(&(op.to_raw().ptr as usize));
+                    place.is_none_or(|&k| self.classes[k] == Class::Plan)
                 });
                 from_buffer || self.uses[i].iter().all(outside)
             }

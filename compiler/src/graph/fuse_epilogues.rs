@@ -4,10 +4,11 @@
 //! The sum is rounded once, so this is not for `strict` numerics; and it is not for own kernels, which fuse on the tensor level.
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::{definition, users};
+use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Module, Value, ValueLike};
+use strata_dialects::build::definition;
 use strata_dialects::ops::products::free_dims;
 use strata_dialects::{Attr, Builder, OpView, TensorType};
 use strata_runtime::DType;

@@ -1,12 +1,13 @@
 //! What each op of the entry function is to fusion.
 
 use crate::driver::pass::Failure;
-use crate::graph::{definition, users};
+use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockRef, ValueLike};
 use std::collections::BTreeMap;
 use strata_dialects::OpView;
+use strata_dialects::build::definition;
 use strata_runtime::sym::Expr;
 
 /// Elements of a constant that a kernel may hold; larger ones are buffers of the plan.

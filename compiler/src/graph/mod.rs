@@ -10,6 +10,7 @@ pub mod outline_kernels;
 pub mod product_layout;
 pub mod symbols;
 pub mod to_plan;
+mod units;
 pub mod widen_sums;
 
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -28,15 +29,6 @@ pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {
         crate::ir::functions(module).into_iter().filter(|f| !f.has_attribute(KERNEL)).collect();
     let public = |f: &&OperationRef<'c, 'm>| !f.has_attribute("sym_visibility");
     functions.iter().find(public).or(functions.first()).copied()
-}
-
-/// The op that defines a value; `None` for a block argument.
-pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
-    if !value.is_operation_result() {
-        return None;
-    }
-    // SAFETY: the value is a result of a live op.
-    unsafe { OperationRef::from_option_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) }
 }
 
 /// The place, in a block's ops, of the op that is `user` or holds it in a region.

@@ -137,7 +137,7 @@ fn outline<'c>(
     let inside = |raw: mlir_sys::MlirOperation| ops.iter().any(|o| o.to_raw().ptr == raw.ptr);
     let mut inputs: Vec<Value> = Vec::new();
     for operand in ops.iter().flat_map(|op| op.operands()) {
-        let own = crate::graph::definition(operand).is_some_and(|d| inside(d.to_raw()));
+        let own = strata_dialects::build::definition(operand).is_some_and(|d| inside(d.to_raw()));
         if !own && !inputs.iter().any(|v| same(*v, operand)) {
             inputs.push(operand);
         }

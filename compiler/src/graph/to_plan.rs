@@ -215,7 +215,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     fn mark_results(&mut self, terminator: &OperationRef<'c, 'm>) {
         for (n, v) in terminator.operands().enumerate() {
             let mut value = v;
-            while let Some(op) = crate::graph::definition(value) {
+            while let Some(op) = strata_dialects::build::definition(value) {
                 match ir::name(&op) {
                     "graph.reshape" | "graph.transpose" => {
                         value = op.operand(0).expect("views have an operand")
@@ -297,17 +297,16 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                         self.called.len() - 1
                     }
                 };
-                let mut buffers: Vec<BufferId> = Vec::new();
+                let mut operands: Vec<BufferId> = Vec::new();
                 for v in op.operands() {
                     let b = self.of(v);
-                    buffers.push(self.dense(b));
+                    operands.push(self.dense(b));
                 }
-                for r in op.results() {
-                    buffers.push(self.written(r.into())?);
-                }
+                let results = op.results().map(|r| self.written(r.into())).collect::<Result<_, _>>()?;
                 self.plan.steps.push(Step::Launch {
                     kernel: kernel as u32,
-                    buffers,
+                    operands,
+                    results,
                     symbols,
                     grid,
                     location,
@@ -411,7 +410,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
 /// Every buffer that a step reads or writes.
 fn buffers_of(step: &Step) -> Vec<BufferId> {
     match step {
-        Step::Launch { buffers, .. } => buffers.clone(),
+        Step::Launch { operands, results, .. } => operands.iter().chain(results).copied().collect(),
         Step::Product(p) => [p.lhs.buffer, p.rhs.buffer, p.out.buffer].into_iter().chain(p.bias).collect(),
         Step::Convolution(c) => vec![c.input, c.weight, c.out],
         Step::Copy { from, to } => vec![*from, *to],

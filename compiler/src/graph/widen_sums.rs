@@ -5,11 +5,12 @@
 //! copy is written. It costs 2 bytes more for each element written and read. `strict` numerics round as the program says.
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::{definition, users};
+use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Module, Value, ValueLike};
 use std::collections::BTreeMap;
+use strata_dialects::build::definition;
 use strata_dialects::{Builder, TensorType};
 use strata_runtime::DType;
 
@@ -109,7 +110,7 @@ fn widen<'c, 'a>(
                     .map_or_else(|| b.cast(v, DType::F32), |[_, sum]| Ok(*sum))
             };
             let sum = b.graph1("add", &[addend(0)?, addend(1)?], &[])?;
-            let narrow = b.ty(link.result(0).expect("one result").into()).dtype;
+            let narrow = b.tensor_type(link.result(0).expect("one result").into()).dtype;
             Ok::<_, strata_dialects::Violation>((sum, b.cast(sum, narrow)?))
         };
         let (sum, narrow) = build().map_err(|v| (link, v.to_string()))?;
@@ -123,7 +124,7 @@ fn widen<'c, 'a>(
         ir::replace(link, &[narrow]);
         sums.insert(narrow.to_raw().ptr as usize, [narrow, sum]);
     }
-    for cast in sums.values().filter_map(|[narrow, _]| definition(*narrow)).filter(|op| ir::unused(op)) {
+    for cast in sums.values().filter_map(|[narrow, _]| definition(*narrow)).filter(ir::unused) {
         ir::erase(cast.to_raw());
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! `affine.apply`, `affine.min`, `affine.max` and size expressions as index arithmetic.
 
-use super::builder::{Builder, Val, const_of, defining};
+use crate::kernel::{Builder, Val};
 use melior::ir::operation::OperationLike;
 use melior::ir::{AffineExpr, Attribute, AttributeLike, ValueLike};
+use strata_dialects::build::{const_of, definition};
 use strata_runtime::sym::{Atom, Expr};
 
 /// The value of an affine expression over dimensions and symbols.
@@ -58,7 +59,7 @@ pub fn emit_expr<'c>(b: &Builder<'c>, e: &Expr, symbols: &[Val<'c>]) -> Val<'c> 
                 Atom::Min(x, y) | Atom::Max(x, y) => {
                     let (x, y) = (emit_expr(b, x, symbols), emit_expr(b, y, symbols));
                     let op = if matches!(atom, Atom::Min(..)) { "arith.minsi" } else { "arith.maxsi" };
-                    b.value(op, &[x, y], &[], x.r#type())
+                    b.value(op, &[x, y], x.r#type(), &[])
                 }
             };
             term = b.mul(v, term);
@@ -76,20 +77,20 @@ pub fn floor_div<'c>(b: &Builder<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
         _ => {}
     }
     if not_negative(x, 16) {
-        return b.value("arith.divui", &[x, y], &[], x.r#type());
+        return b.value("arith.divui", &[x, y], x.r#type(), &[]);
     }
-    let quotient = b.value("arith.divsi", &[x, y], &[], x.r#type());
-    let remainder = b.value("arith.remsi", &[x, y], &[], x.r#type());
+    let quotient = b.value("arith.divsi", &[x, y], x.r#type(), &[]);
+    let remainder = b.value("arith.remsi", &[x, y], x.r#type(), &[]);
     let below = b.cmpi(2, remainder, b.int(0, x.r#type()));
-    let less = b.value("arith.addi", &[quotient, b.int(-1, x.r#type())], &[], x.r#type());
+    let less = b.value("arith.addi", &[quotient, b.int(-1, x.r#type())], x.r#type(), &[]);
     b.select(below, less, quotient)
 }
 
 /// Division rounded up, by a positive number.
 pub fn ceil_div<'c>(b: &Builder<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
     let minus_one = b.int(-1, x.r#type());
-    let last = b.value("arith.addi", &[y, minus_one], &[], x.r#type());
-    let sum = b.value("arith.addi", &[x, last], &[], x.r#type());
+    let last = b.value("arith.addi", &[y, minus_one], x.r#type(), &[]);
+    let sum = b.value("arith.addi", &[x, last], x.r#type(), &[]);
     floor_div(b, sum, y)
 }
 
@@ -101,9 +102,9 @@ pub fn modulo<'c>(b: &Builder<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
         return b.index(x.rem_euclid(y));
     }
     if not_negative(x, 16) {
-        return b.value("arith.remui", &[x, y], &[], x.r#type());
+        return b.value("arith.remui", &[x, y], x.r#type(), &[]);
     }
-    let r = b.value("arith.remsi", &[x, y], &[], x.r#type());
+    let r = b.value("arith.remsi", &[x, y], x.r#type(), &[]);
     let negative = b.cmpi(2, r, b.index(0));
     let shifted = b.add(r, y);
     b.select(negative, shifted, r)
@@ -117,7 +118,7 @@ pub fn not_negative(v: Val<'_>, depth: usize) -> bool {
     if let Some(c) = const_of(v) {
         return c >= 0;
     }
-    let Some(op) = defining(v) else {
+    let Some(op) = definition(v) else {
         return loop_index_not_negative(v, depth);
     };
     let operand = |i: usize| op.operand(i).is_ok_and(|v| not_negative(v, depth - 1));

@@ -1,12 +1,12 @@
 //! The signature of a loop-level function: buffers with their strides, then symbols.
 
-use super::builder::element_type;
 use crate::driver::pass::Failure;
 use crate::ir::{body, symbol_name};
 use melior::ir::attribute::{ArrayAttribute, IntegerAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, AttributeLike, BlockLike, BlockRef, Type, TypeLike, Value, ValueLike};
 use strata_dialects::affine::dims_of;
+use strata_dialects::build::element_type;
 use strata_runtime::sym::{Atom, Expr};
 
 /// A buffer argument.

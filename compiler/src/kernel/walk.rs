@@ -3,17 +3,18 @@
 //! What differs between targets (foralls, allocations, collectives) is the [`Target`]'s.
 
 use super::affine::{ceil_div, emit_map, floor_div};
-use super::builder::{Builder, Val, const_of, element_type, lanes, with_element};
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
+use crate::kernel::{Builder, Val};
 use melior::Context;
 use melior::ir::attribute::{IntegerAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{
     Attribute, Block, BlockLike, BlockRef, Region, RegionLike, Type, TypeLike, Value, ValueLike,
 };
-use mlir_sys::{MlirBlock, MlirOperation};
+use mlir_sys::MlirOperation;
 use std::collections::HashMap;
+use strata_dialects::build::{const_of, definition, element_type, lanes, with_element};
 
 /// Where a memref's elements lie.
 #[derive(Clone)]
@@ -107,7 +108,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
     }
 
     fn op(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
-        self.b = self.b.located(op.location());
+        self.b = self.b.at(op.location());
         if T::lower(self, op)? {
             return Ok(());
         }
@@ -122,7 +123,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
                 let operands = self.operands(op);
                 let all = emit_map(&self.b, op.attribute("map").expect("an affine map"), &operands);
                 let combine = if which == "affine.min" { "arith.minsi" } else { "arith.maxsi" };
-                let v = all.into_iter().reduce(|a, c| self.b.value(combine, &[a, c], &[], a.r#type()));
+                let v = all.into_iter().reduce(|a, c| self.b.value(combine, &[a, c], a.r#type(), &[]));
                 self.set(op.result(0).expect("one result").into(), v.expect("a map with results"));
                 Ok(())
             }
@@ -169,14 +170,14 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             set_attribute(new.to_raw(), "overflowFlags", self.b.attr("#arith.overflow<nsw>"));
         }
         for i in 0..op.result_count() {
-            self.set(op.result(i).expect("in range").into(), super::builder::result_of(new, i));
+            self.set(op.result(i).expect("in range").into(), strata_dialects::build::result_of(new, i));
         }
     }
 
     /// Copies an op with regions, and what is in them.
     fn with_regions(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
         let mut regions = Vec::new();
-        let mut pairs: Vec<(BlockRef<'c, 'c>, MlirBlock)> = Vec::new();
+        let mut pairs: Vec<(BlockRef<'c, 'c>, BlockRef<'c, 'c>)> = Vec::new();
         for r in 0..op.region_count() {
             let region = Region::new();
             let mut source = op.region(r).expect("in range").first_block();
@@ -184,9 +185,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
                 let arguments: Vec<_> = (0..block.argument_count())
                     .map(|i| (block.argument(i).expect("in range").r#type(), op.location()))
                     .collect();
-                let new = region.append_block(Block::new(&arguments));
-                // SAFETY: both blocks live as long as their ops.
-                pairs.push((unsafe { BlockRef::from_raw(block.to_raw()) }, new.to_raw()));
+                pairs.push((super::kept(block), super::kept(region.append_block(Block::new(&arguments)))));
                 source = block.next_in_region();
             }
             regions.push(region);
@@ -196,12 +195,11 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             (0..op.result_count()).map(|i| op.result(i).expect("in range").r#type()).collect();
         let attributes = attributes(op);
         let attributes: Vec<_> = attributes.iter().map(|(k, v)| (k.as_str(), *v)).collect();
-        let new = self.b.op_with(name(&op), &operands, &attributes, &results, regions);
+        let new = self.b.op(name(&op), &operands, &results, &attributes, regions);
         let outside = self.b;
         for (source, target) in pairs {
             for i in 0..source.argument_count() {
-                // SAFETY: the new block has the same arguments.
-                let argument = unsafe { Val::from_raw(mlir_sys::mlirBlockGetArgument(target, i as isize)) };
+                let argument = target.argument(i).expect("as many as the source").into();
                 self.set(source.argument(i).expect("in range").into(), argument);
             }
             self.b = Builder::at_end(self.context, target, op.location());
@@ -209,7 +207,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         }
         self.b = outside;
         for i in 0..op.result_count() {
-            self.set(op.result(i).expect("in range").into(), super::builder::result_of(new, i));
+            self.set(op.result(i).expect("in range").into(), strata_dialects::build::result_of(new, i));
         }
         Ok(())
     }
@@ -318,9 +316,9 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         let (pointer, memory) = self.address(op, 0)?;
         let stored = storage(&self.b, ty);
         let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
-        let mut v = self.b.value("llvm.load", &[pointer], &[("alignment", align)], stored);
+        let mut v = self.b.value("llvm.load", &[pointer], stored, &[("alignment", align)]);
         if stored != ty {
-            v = self.b.value("arith.trunci", &[v], &[], ty);
+            v = self.b.value("arith.trunci", &[v], ty, &[]);
         }
         self.set(result, v);
         Ok(())
@@ -335,10 +333,10 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         }
         let stored = storage(&self.b, v.r#type());
         if stored != v.r#type() {
-            v = self.b.value("arith.extui", &[v], &[], stored);
+            v = self.b.value("arith.extui", &[v], stored, &[]);
         }
         let align = self.b.i64_attr(alignment(op).unwrap_or_else(|| bytes_of(element_type(memory.element))));
-        self.b.op("llvm.store", &[v, pointer], &[("alignment", align)], &[]);
+        self.b.op("llvm.store", &[v, pointer], &[], &[("alignment", align)], vec![]);
         Ok(())
     }
 }
@@ -352,13 +350,13 @@ pub fn pointer<'c>(b: &Builder<'c>, memory: &Memory<'c>, index: Val<'c>, index_b
     {
         let constant = b.attr(&format!("array<i32: {c}>"));
         let attributes = [("elem_type", element), ("rawConstantIndices", constant)];
-        return b.value("llvm.getelementptr", &[memory.base], &attributes, pointer);
+        return b.value("llvm.getelementptr", &[memory.base], pointer, &attributes);
     }
     let integer = b.ty(if index_bits == 32 { "i32" } else { "i64" });
-    let cast = b.value("arith.index_cast", &[index], &[], integer);
+    let cast = b.value("arith.index_cast", &[index], integer, &[]);
     let dynamic = b.attr("array<i32: -2147483648>");
     let attributes = [("elem_type", element), ("rawConstantIndices", dynamic)];
-    b.value("llvm.getelementptr", &[memory.base, cast], &attributes, pointer)
+    b.value("llvm.getelementptr", &[memory.base, cast], pointer, &attributes)
 }
 
 /// The type that a value has in memory: a byte for `i1`.
@@ -432,7 +430,5 @@ fn depends_on<'c>(value: Value<'c, '_>, iv: Value<'c, '_>) -> bool {
     if value.to_raw().ptr == iv.to_raw().ptr {
         return true;
     }
-    // SAFETY: the source module outlives the walk.
-    super::builder::defining(unsafe { Val::from_raw(value.to_raw()) })
-        .is_some_and(|op| op.operands().any(|v| depends_on(v, iv)))
+    definition(value).is_some_and(|op| op.operands().any(|v| depends_on(v, iv)))
 }

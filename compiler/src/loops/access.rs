@@ -121,7 +121,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// One lane of a vector.
     pub fn extract(&self, v: V<'c>, l: i64) -> V<'c> {
-        let ty = strata_dialects::build::element(v.r#type());
+        let ty = strata_dialects::build::element_type(v.r#type());
         let at = DenseI64ArrayAttribute::new(self.context(), &[l]).into();
         self.b().value("vector.extract", &[v], ty, &[("static_position", at)])
     }

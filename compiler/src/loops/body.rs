@@ -8,7 +8,7 @@ use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{AttributeLike, BlockLike, TypeLike, ValueLike};
 use std::collections::BTreeMap;
-use strata_dialects::build::element;
+use strata_dialects::build::element_type;
 use strata_runtime::sym::Expr;
 
 /// What the values of a generic's body are, for one position of its loops.
@@ -222,7 +222,7 @@ impl<'c> Emitter<'c, '_> {
             return None;
         }
         let wide = super::group::value(truncation.operand(0).ok()?);
-        (element(wide.r#type()) == op.result(0).ok()?.r#type())
+        (element_type(wide.r#type()) == op.result(0).ok()?.r#type())
             .then_some(Val { v: wide, lanes: operands[0].lanes })
     }
 }

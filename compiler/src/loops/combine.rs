@@ -6,7 +6,7 @@ use crate::ir;
 use melior::ir::attribute::{FloatAttribute, IntegerAttribute};
 use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, Type, TypeLike, ValueLike};
-use strata_dialects::build::element;
+use strata_dialects::build::element_type;
 use strata_dialects::types::dtype_to_mlir;
 use strata_runtime::DType;
 
@@ -99,7 +99,7 @@ impl<'c> Combine<'c> {
         }
         if e.cpu {
             let kind = e.attribute(&format!("#vector.kind<{}>", self.vector_kind()));
-            let ty: Type<'c> = element(v.r#type());
+            let ty: Type<'c> = element_type(v.r#type());
             return e.b().value("vector.reduction", &[v], ty, &[("kind", kind)]);
         }
         let mut parts: Vec<_> = (0..e.lanes).map(|l| e.extract(v, l)).collect();

@@ -5,6 +5,7 @@ use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, BlockLike, BlockRef, Location, Value, ValueLike};
 use std::collections::BTreeMap;
+pub use strata_dialects::build::definition;
 use strata_runtime::DType;
 use strata_runtime::sym::{Expr, Symbol};
 
@@ -103,15 +104,6 @@ pub fn value<'c>(v: impl ValueLike<'c>) -> V<'c> {
 /// Identity of a value.
 pub(super) fn key(v: V<'_>) -> usize {
     v.to_raw().ptr as usize
-}
-
-/// The op that defines a value; `None` for a block argument.
-pub fn definition<'c>(v: V<'c>) -> Option<OperationRef<'c, 'c>> {
-    // SAFETY: a live value; results have an owner.
-    unsafe {
-        mlir_sys::mlirValueIsAOpResult(v.to_raw())
-            .then(|| OperationRef::from_raw(mlir_sys::mlirOpResultGetOwner(v.to_raw())))
-    }
 }
 
 /// The number of a block argument of `block`.

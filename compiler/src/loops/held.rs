@@ -10,7 +10,7 @@ use super::group::{Kind, NodeId, V, definition};
 use crate::ir;
 use melior::ir::operation::OperationLike;
 use melior::ir::{BlockLike, ValueLike};
-use strata_dialects::build::{element, with_element};
+use strata_dialects::build::{element_type, with_element};
 use strata_dialects::types::{dtype_of, dtype_to_mlir};
 use strata_runtime::DType;
 
@@ -29,7 +29,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let end = definition(super::group::value(generic.body.terminator()?.operand(result).ok()?))?;
         let rounds = ir::name(&end) == "arith.truncf" && contracts(end);
-        rounds.then(|| dtype_of(element(end.operand(0).ok()?.r#type())).ok()).flatten()
+        rounds.then(|| dtype_of(element_type(end.operand(0).ok()?.r#type())).ok()).flatten()
     }
 
     /// What to keep of a node's value.

@@ -1,7 +1,8 @@
 //! The small language that the expansions are written in: float and integer arithmetic on scalars or vectors.
 
-use crate::kernel::builder::{Builder, Val, element_type, is_vector, lanes, vector_of, with_element};
+use crate::kernel::{Builder, Val};
 use melior::ir::{Type, ValueLike};
+use strata_dialects::build::{element_type, is_vector, lanes, vector_of, with_element};
 
 /// What the expansions may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ impl<'c> Emit<'c> {
     }
 
     fn bin(&self, op: &str, a: Val<'c>, b: Val<'c>) -> Val<'c> {
-        self.b.value(op, &[a, b], &[], a.r#type())
+        self.b.value(op, &[a, b], a.r#type(), &[])
     }
 
     /// `a + b`, rounded.
@@ -117,7 +118,7 @@ impl<'c> Emit<'c> {
 
     /// `-a`.
     pub fn neg(&self, a: Val<'c>) -> Val<'c> {
-        self.b.value("arith.negf", &[a], &[], a.r#type())
+        self.b.value("arith.negf", &[a], a.r#type(), &[])
     }
 
     /// `a · b + c`: in one rounding where the hardware can, in two elsewhere.
@@ -125,7 +126,7 @@ impl<'c> Emit<'c> {
         if self.hw == (Hardware::Cpu { fma: false }) {
             return self.add(self.mul(a, b), c);
         }
-        self.b.value("llvm.intr.fma", &[a, b, c], &[], a.r#type())
+        self.b.value("llvm.intr.fma", &[a, b, c], a.r#type(), &[])
     }
 
     /// Horner's scheme; the highest coefficient first.
@@ -140,7 +141,7 @@ impl<'c> Emit<'c> {
     /// Comparison of floats.
     pub fn cmp(&self, how: Cmp, a: Val<'c>, b: Val<'c>) -> Val<'c> {
         let ty = self.b.bool_like(a.r#type());
-        self.b.value("arith.cmpf", &[a, b], &[("predicate", self.b.i64_attr(how as i64))], ty)
+        self.b.value("arith.cmpf", &[a, b], ty, &[("predicate", self.b.i64_attr(how as i64))])
     }
 
     /// `condition ? yes : no`.
@@ -157,12 +158,12 @@ impl<'c> Emit<'c> {
 
     /// The bits of a float.
     pub fn bits(&self, x: Val<'c>) -> Val<'c> {
-        self.b.value("arith.bitcast", &[x], &[], self.int_ty())
+        self.b.value("arith.bitcast", &[x], self.int_ty(), &[])
     }
 
     /// The float of these bits.
     pub fn of_bits(&self, x: Val<'c>) -> Val<'c> {
-        self.b.value("arith.bitcast", &[x], &[], self.ty)
+        self.b.value("arith.bitcast", &[x], self.ty, &[])
     }
 
     /// An integer op (`addi`, `andi`, `shli`, …) with a constant.
@@ -230,7 +231,7 @@ impl<'c> Emit<'c> {
                 ("op_bundle_sizes", self.b.attr("array<i32>")),
                 ("operandSegmentSizes", self.b.attr(&format!("array<i32: {}, 0>", operands.len()))),
             ];
-            self.b.value("llvm.call_intrinsic", operands, &attributes, result)
+            self.b.value("llvm.call_intrinsic", operands, result, &attributes)
         };
         if !is_vector(ty) || !intrinsic.starts_with("llvm.nvvm.") {
             return call(operands, ty);
@@ -244,15 +245,15 @@ impl<'c> Emit<'c> {
                         self.b.value(
                             "vector.extract",
                             &[*v],
-                            &[("static_position", position)],
                             element_type(ty),
+                            &[("static_position", position)],
                         )
                     })
                     .collect();
                 call(&parts, element_type(ty))
             })
             .collect();
-        self.b.value("vector.from_elements", &elements, &[], ty)
+        self.b.value("vector.from_elements", &elements, ty, &[])
     }
 
     /// What a processor computes for an approximate instruction of a GPU.

@@ -2,9 +2,10 @@
 
 use super::tables::*;
 use super::{Cmp, Emit};
-use crate::kernel::builder::{Val, element_type};
+use crate::kernel::Val;
 use melior::ir::ValueLike;
 use std::f64::consts::{LN_2, LOG2_E};
+use strata_dialects::build::element_type;
 
 /// `x = n·ln2 + r`: `e^r - 1` and `n`, for `x` in the range where `n` is an exponent (or NaN).
 fn reduced_expm1<'c>(e: &Emit<'c>, x: Val<'c>) -> (Val<'c>, Val<'c>) {
@@ -85,7 +86,7 @@ pub fn log<'c>(e: &Emit<'c>, x: Val<'c>) -> Val<'c> {
     };
     let k = e.int("shrsi", e.int("subi", bits, root), mantissa);
     let m = e.of_bits(e.ints("subi", bits, e.int("shli", k, mantissa)));
-    let kf = e.b.value("arith.sitofp", &[k], &[], e.ty);
+    let kf = e.b.value("arith.sitofp", &[k], e.ty, &[]);
     let kf = e.select(small, e.sub(kf, e.c(up)), kf);
     let f = e.sub(m, e.c(1.0));
     let s = e.div(f, e.add(f, e.c(2.0)));
@@ -149,12 +150,12 @@ pub fn erf<'c>(e: &Emit<'c>, x: Val<'c>) -> Val<'c> {
 pub fn powf<'c>(e: &Emit<'c>, x: Val<'c>, y: Val<'c>) -> Val<'c> {
     let wide = e.typed(e.like("f64"));
     let narrow = element_type(x.r#type()) != e.b.ty("f64");
-    let widen = |v: Val<'c>| if narrow { e.b.value("arith.extf", &[v], &[], wide.ty) } else { v };
+    let widen = |v: Val<'c>| if narrow { e.b.value("arith.extf", &[v], wide.ty, &[]) } else { v };
     let a = e.abs(x);
     let product = wide.mul(widen(y), log(&wide, widen(a)));
     let mut r = exp(&wide, product);
     if narrow {
-        r = e.b.value("arith.truncf", &[r], &[], e.ty);
+        r = e.b.value("arith.truncf", &[r], e.ty, &[]);
     }
     let one = e.c(1.0);
     let zero = e.c(0.0);

@@ -12,8 +12,9 @@ pub use emit::{Cmp, Emit, Hardware};
 pub use reduction::reduction;
 pub use remainder::remainder;
 
-use crate::kernel::builder::{Val, element_type};
+use crate::kernel::Val;
 use crate::kernel::walk::bytes_of;
+use strata_dialects::build::element_type;
 
 /// Every op that [`expand`] knows for f32 and f64.
 pub const FUNCTIONS: &[&str] = &[

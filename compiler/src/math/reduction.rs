@@ -2,9 +2,10 @@
 //! balanced tree where the op may reassociate. Left to LLVM, the order of a target would decide.
 
 use super::Emit;
-use crate::kernel::builder::{Val, element_type, lanes};
+use crate::kernel::Val;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Type, ValueLike};
+use strata_dialects::build::{element_type, lanes};
 
 /// The reduced value; `None` for kinds that only LLVM knows.
 pub fn reduction<'c>(e: &Emit<'c>, op: OperationRef<'c, 'c>) -> Option<Val<'c>> {
@@ -35,11 +36,11 @@ pub fn reduction<'c>(e: &Emit<'c>, op: OperationRef<'c, 'c>) -> Option<Val<'c>> 
     let tree = !float
         || fastmath.is_some_and(|f| f.to_string().contains("reassoc") || f.to_string().contains("fast>"));
     let attributes: Vec<_> = fastmath.map(|f| ("fastmath", f)).into_iter().collect();
-    let join = |a: Val<'c>, b: Val<'c>| e.b.value(combine, &[a, b], &attributes, element);
+    let join = |a: Val<'c>, b: Val<'c>| e.b.value(combine, &[a, b], element, &attributes);
     let mut parts: Vec<Val<'c>> = (0..lanes(source.r#type()))
         .map(|i| {
             let position = e.b.attr(&format!("array<i64: {i}>"));
-            e.b.value("vector.extract", &[source], &[("static_position", position)], element)
+            e.b.value("vector.extract", &[source], element, &[("static_position", position)])
         })
         .collect();
     if let Ok(accumulator) = op.operand(1) {

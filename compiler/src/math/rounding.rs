@@ -1,7 +1,7 @@
 //! floor, ceil, trunc, round-half-even without instructions for them, absolute values and integer powers.
 
 use super::{Cmp, Emit};
-use crate::kernel::builder::Val;
+use crate::kernel::Val;
 use melior::ir::ValueLike;
 
 /// The nearest integer, halves to even.
@@ -42,14 +42,14 @@ fn keep_zero_sign<'c>(e: &Emit<'c>, y: Val<'c>, x: Val<'c>) -> Val<'c> {
 /// `|x|` of signed integers.
 pub fn absi<'c>(e: &Emit<'c>, x: Val<'c>) -> Val<'c> {
     let zero = e.b.int(0, x.r#type());
-    let negative = e.b.value("arith.subi", &[zero, x], &[], x.r#type());
-    e.b.value("arith.maxsi", &[x, negative], &[], x.r#type())
+    let negative = e.b.value("arith.subi", &[zero, x], x.r#type(), &[]);
+    e.b.value("arith.maxsi", &[x, negative], x.r#type(), &[])
 }
 
 /// `x^n` of integers, wrapping. A negative exponent gives 1/x^|n| cut to an integer: 1 or -1 for those bases, else 0.
 pub fn ipowi<'c>(e: &Emit<'c>, x: Val<'c>, n: Val<'c>, bits: i64) -> Val<'c> {
     let ty = x.r#type();
-    let int = |op: &str, a: Val<'c>, b: Val<'c>| e.b.value(&format!("arith.{op}"), &[a, b], &[], ty);
+    let int = |op: &str, a: Val<'c>, b: Val<'c>| e.b.value(&format!("arith.{op}"), &[a, b], ty, &[]);
     let c = |v: i64| e.b.int(v, ty);
     let (mut result, mut base) = (c(1), x);
     for bit in 0..bits - 1 {

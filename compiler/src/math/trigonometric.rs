@@ -2,7 +2,7 @@
 
 use super::tables::*;
 use super::{Cmp, Emit};
-use crate::kernel::builder::Val;
+use crate::kernel::Val;
 
 /// `sin x` (`shift` 0) or `cos x` (`shift` 1).
 ///
@@ -13,14 +13,14 @@ pub fn sin_cos<'c>(e: &Emit<'c>, x: Val<'c>, shift: i64) -> Val<'c> {
         reduce_double(e, x)
     } else {
         let wide = e.typed(e.like("f64"));
-        let xd = e.b.value("arith.extf", &[x], &[], wide.ty);
+        let xd = e.b.value("arith.extf", &[x], wide.ty, &[]);
         let (r, n) = reduce_double(&wide, xd);
         let (large_r, large_n) = reduce_large(e, x);
         let large = wide.cmp(Cmp::Gt, wide.abs(xd), wide.c(1_048_576.0));
         let r = wide.select(large, large_r, r);
         let n = wide.select(large, large_n, n);
-        let narrow = e.b.value("arith.truncf", &[r], &[], e.ty);
-        (narrow, e.b.value("arith.trunci", &[n], &[], e.int_ty()))
+        let narrow = e.b.value("arith.truncf", &[r], e.ty, &[]);
+        (narrow, e.b.value("arith.trunci", &[n], e.int_ty(), &[]))
     };
     let quadrant = e.int("addi", quadrant, shift);
     let z = e.mul(r, r);
@@ -57,7 +57,7 @@ fn reduce_large<'c>(e: &Emit<'c>, x: Val<'c>) -> (Val<'c>, Val<'c>) {
     let bits = e.bits(x);
     let exponent = e.int("andi", e.int("shrui", bits, 23), 255);
     let mantissa = e.int("ori", e.int("andi", bits, 0x007f_ffff), 0x0080_0000);
-    let long = |v: Val<'c>| e.b.value("arith.extui", &[v], &[], w.int_ty());
+    let long = |v: Val<'c>| e.b.value("arith.extui", &[v], w.int_ty(), &[]);
     let (mantissa, exponent) = (long(mantissa), long(exponent));
     // |x| = mantissa · 2^shift. Product bits above 2^2 are multiples of 4 and fall off, so the window starts `shift - 2` bits after
     // the point; for this branch shift ≥ -3, and a word of zeros stands before the point.
@@ -90,7 +90,7 @@ fn reduce_large<'c>(e: &Emit<'c>, x: Val<'c>) -> (Val<'c>, Val<'c>) {
     // The nearest quarter turn, and what is left as a signed fraction.
     let n = w.int("shrui", w.ints("addi", p, w.ic(1 << 61)), 62);
     let rest = w.ints("subi", p, w.int("shli", n, 62));
-    let rest = w.b.value("arith.sitofp", &[rest], &[], w.ty);
+    let rest = w.b.value("arith.sitofp", &[rest], w.ty, &[]);
     let r = w.mul(rest, w.c(std::f64::consts::FRAC_PI_2 / 4_611_686_018_427_387_904.0));
     let negative = e.b.cmpi(2, bits, e.ic(0));
     let r = w.select(negative, w.neg(r), r);

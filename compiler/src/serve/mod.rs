@@ -82,10 +82,7 @@ fn compile_source(source: &Source, options: &CompileOptions) -> Result<Compiled,
 pub fn resolve(options: &CompileOptions, name: &str) -> Options {
     let target = match &options.target {
         protocol::Target::Host => Target::native(),
-        protocol::Target::Cpu(text) => {
-            let (cpu, features) = text.split_once(',').unwrap_or((text, ""));
-            Target::Cpu { cpu: cpu.to_owned(), features: features.to_owned() }
-        }
+        protocol::Target::Cpu(text) => Target::cpu(text),
         protocol::Target::Cuda(chip) => Target::Nvptx { chip: chip.clone() },
     };
     let flag = |name: &str| options.extra.get(name).is_none_or(|v| v != "false");

@@ -10,7 +10,7 @@ use melior::ir::{
     ValueLike,
 };
 use std::collections::BTreeMap;
-use strata_dialects::build::{BodyBuilder, Builder, result0};
+use strata_dialects::build::{BodyBuilder, Builder, definition, result_of};
 use strata_dialects::reference::Scalar;
 use strata_dialects::types::{DYNAMIC, dtype_to_mlir};
 use strata_dialects::{OpView, TensorType};
@@ -82,7 +82,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         if let Some(v) = self.values.get(&key(old)) {
             return Ok(*v);
         }
-        let Some(owner) = super::pointwise::definition(old) else {
+        let Some(owner) = definition(old) else {
             return self.fail("an operand is defined outside of the function");
         };
         let view = OpView::new(&owner).or_else(|m| self.fail(m))?;
@@ -146,7 +146,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         unsafe {
             mlir_sys::mlirLinalgFillBuiltinNamedOpRegion(op.to_raw());
         }
-        result0(op)
+        result_of(op, 0)
     }
 
     /// A scalar constant, by `b`: inside of a body, or before.

@@ -4,21 +4,14 @@
 use super::emitter::{Emitter, Lowered, Mapped, key};
 use crate::ir::name;
 use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::{AffineExpr, AttributeLike, Type, Value, ValueLike};
+use melior::ir::{AffineExpr, AttributeLike, Type, Value};
+use strata_dialects::build::definition;
 use strata_dialects::reference::Scalar;
 use strata_dialects::spec::PointwiseBody;
 use strata_dialects::types::dtype_to_mlir;
 use strata_dialects::{Attr, OpView, TensorType};
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
-
-/// The op that defines a value.
-pub(super) fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
-    // SAFETY: a query on a live value, then the op that owns it.
-    value
-        .is_operation_result()
-        .then(|| unsafe { OperationRef::from_raw(mlir_sys::mlirOpResultGetOwner(value.to_raw())) })
-}
 
 /// The `graph.broadcast` that defines a value, if one does.
 pub(super) fn broadcast_of<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {

@@ -4,7 +4,7 @@ use super::emitter::{Emitter, Lowered};
 use super::sizes::Size;
 use melior::ir::operation::OperationRef;
 use melior::ir::{Block, BlockLike, BlockRef, Region, RegionLike, Type, Value};
-use strata_dialects::build::{Builder, result0};
+use strata_dialects::build::{Builder, result_of};
 use strata_dialects::{OpView, TensorType};
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
@@ -100,7 +100,7 @@ pub(super) fn pad<'c, 'a>(
     let operands = [vec![x], low.1, high.1].concat();
     let attributes = [("static_low", low.0), ("static_high", high.0), ("operandSegmentSizes", segments)];
     let ty = e.ty(result);
-    result0(e.b().op("tensor.pad", &operands, &[ty], &attributes, vec![region]))
+    result_of(e.b().op("tensor.pad", &operands, &[ty], &attributes, vec![region]), 0)
 }
 
 /// Whether an amount is known not to be negative: symbols are sizes, and what is made of sizes without subtraction is one too.

@@ -94,14 +94,15 @@ fn step<'c, 'a>(
     x: &[Value<'c, 'a>],
     compares: bool,
 ) -> Built<'c, 'a> {
-    let ty = b.ty(v);
+    let ty = b.tensor_type(v);
     let rank = ty.rank();
     let some_dim = |g: &mut Gen| g.below(rank);
     let float = ty.dtype.is_float();
     Ok(match g.below(12) {
         0 if float => b.graph1(["exp", "tanh", "neg", "abs"][g.below(4)], &[v], &[])?,
         1 | 2 => {
-            let other = seen.iter().rev().find(|o| **o != v && b.ty(**o) == ty).copied().unwrap_or(v);
+            let other =
+                seen.iter().rev().find(|o| **o != v && b.tensor_type(**o) == ty).copied().unwrap_or(v);
             b.graph1(["add", "mul", "sub", "max"][g.below(4)], &[v, other], &[])?
         }
         3 | 4 if rank > 0 && ty.dtype != DType::I1 => {

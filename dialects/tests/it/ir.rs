@@ -19,7 +19,7 @@ fn symbolic_dims_round_trip() {
     let text = r#"module {
   func.func @f(%arg0: tensor<?x128xf32, #graph.dims<s0, 128>>) -> tensor<?x128xf32, #graph.dims<s0 * 2 + 1, 128>> attributes {graph.symbols = [{name = "batch"}]} {
     %0 = graph.exp %arg0 : tensor<?x128xf32, #graph.dims<s0, 128>>
-    %1 = graph.constant dense<1.000000e+00> : tensor<1x128xf32> : tensor<1x128xf32>
+    %1 = graph.constant dense<1.000000e+00> : tensor<1x128xf32>
     %2 = graph.concat %0, %0, %1 dim = 0 : (tensor<?x128xf32, #graph.dims<s0, 128>>, tensor<?x128xf32, #graph.dims<s0, 128>>, tensor<1x128xf32>) -> tensor<?x128xf32, #graph.dims<s0 * 2 + 1, 128>>
     return %2 : tensor<?x128xf32, #graph.dims<s0 * 2 + 1, 128>>
   }
@@ -52,7 +52,7 @@ fn canonicalisation_folds_through_the_table() {
     let mut module = parse(
         &context,
         r#"func.func @f(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
-  %c = graph.constant dense<[1.0, 4.0]> : tensor<2xf32> : tensor<2xf32>
+  %c = graph.constant dense<[1.0, 4.0]> : tensor<2xf32>
   %s = graph.sqrt %c : tensor<2xf32>
   %t = graph.transpose %a permutation = [0] : (tensor<2xf32>) -> tensor<2xf32>
   return %s, %t : tensor<2xf32>, tensor<2xf32>

@@ -278,9 +278,10 @@ impl<'a> Run<'a> {
         let device = &self.exe.device;
         match (step, resolved) {
             (_, ResolvedStep::Skip) => Ok(()),
-            (Step::Launch { kernel, buffers, .. }, ResolvedStep::Launch { symbols, grid }) => {
+            (Step::Launch { kernel, operands, results, .. }, ResolvedStep::Launch { symbols, grid }) => {
                 self.scratch.clear();
-                self.scratch.extend(buffers.iter().map(|b| self.addresses[b.0 as usize]));
+                let arguments = operands.iter().chain(results);
+                self.scratch.extend(arguments.map(|b| self.addresses[b.0 as usize]));
                 let (module, index) = self.exe.kernels[*kernel as usize];
                 let launch = Launch { buffers: &self.scratch, symbols, grid: *grid };
                 // SAFETY: the resolver checked that every buffer lies in its memory; the kernel is the compiler's.

@@ -276,7 +276,7 @@ const SCALAR: &str = "plan @s on cpu {
   buffer b1 : f64[] = output 0
   arena 0 bytes
   kernel k0 = @sq in image 0 block 1 shared 0 \"mul\"
-  launch k0(b0, b1) symbols() grid(1)
+  launch k0(b0) -> (b1) symbols() grid(1)
 }
 ";
 
@@ -311,7 +311,7 @@ fn the_file_format_is_deterministic_and_versioned() {
     };
     assert!(
         refused(8, 99)
-            .contains("format version 99; this runtime reads version 1\n  next: run it with a newer")
+            .contains("format version 99; this runtime reads version 2\n  next: run it with a newer")
     );
     assert!(refused(0, b'X').contains("not a Strata artifact"));
     assert!(refused(30, 0xAA).contains("header is corrupt"));

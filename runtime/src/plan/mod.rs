@@ -186,8 +186,10 @@ pub enum Step {
     Launch {
         /// Index into [`Plan::kernels`].
         kernel: u32,
-        /// Its buffers: operands, then results.
-        buffers: Vec<BufferId>,
+        /// What it reads.
+        operands: Vec<BufferId>,
+        /// What it writes; the kernel's arguments are the operands, then these.
+        results: Vec<BufferId>,
         /// Its symbol arguments.
         symbols: Vec<Expr>,
         /// Blocks (GPU) or tasks (CPU), up to three dimensions; nothing runs where one is 0.

@@ -199,12 +199,14 @@ fn kernel(p: &mut Lexer) -> Result<Kernel> {
 
 fn launch(p: &mut Lexer) -> Result<Step> {
     let kernel = p.numbered('k', "a kernel such as k0")?;
-    let buffers = p.list("(", ")", buffer_id)?;
+    let operands = p.list("(", ")", buffer_id)?;
+    p.expect("->")?;
+    let results = p.list("(", ")", buffer_id)?;
     p.expect_word("symbols")?;
     let symbols = exprs(p, "(", ")")?;
     p.expect_word("grid")?;
     let grid = exprs(p, "(", ")")?;
-    Ok(Step::Launch { kernel, buffers, symbols, grid, location: loc(p)? })
+    Ok(Step::Launch { kernel, operands, results, symbols, grid, location: loc(p)? })
 }
 
 fn matrix(p: &mut Lexer) -> Result<Matrix> {

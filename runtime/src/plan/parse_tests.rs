@@ -71,10 +71,12 @@ fn matrix() -> impl Strategy<Value = Matrix> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let launch = (any::<u32>(), list(buffer_id()), list(expr()), list(expr()), text()).prop_map(
-        |(kernel, buffers, symbols, grid, location)| Step::Launch {
+    let buffers = || list(buffer_id());
+    let launch = (any::<u32>(), buffers(), buffers(), list(expr()), list(expr()), text()).prop_map(
+        |(kernel, operands, results, symbols, grid, location)| Step::Launch {
             kernel,
-            buffers,
+            operands,
+            results,
             symbols,
             grid,
             location,

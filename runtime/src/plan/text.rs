@@ -126,8 +126,8 @@ impl Display for Kernel {
 impl Display for Step {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Launch { kernel, buffers, symbols, grid, location } => {
-                write!(f, "launch k{kernel}({})", List(buffers))?;
+            Self::Launch { kernel, operands, results, symbols, grid, location } => {
+                write!(f, "launch k{kernel}({}) -> ({})", List(operands), List(results))?;
                 write!(f, " symbols({}) grid({}){}", List(symbols), List(grid), Loc(location))
             }
             Self::Product(p) => p.fmt(f),

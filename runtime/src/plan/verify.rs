@@ -4,10 +4,8 @@ use super::*;
 use crate::error::{Error, Result, bail, err};
 
 /// Checks a plan: ids in range, symbols bound before use, aliases without cycles, memory written before it is read and never shared
-/// by two buffers that are live together (tried for the hints, the smallest and the largest values of the symbols), results written.
-///
-/// A launch does not say which of its buffers are results; a buffer without a value counts as one if no parameter or constant
-/// follows it (results come last).
+/// by two buffers that are live together (tried for the hints, the smallest and the largest values of the symbols), results written,
+/// parameters and constants never, and nothing through two names in one step.
 pub fn verify(plan: &Plan) -> Result<()> {
     let v = Verifier::new(plan)?;
     v.steps()?;
@@ -27,14 +25,14 @@ struct Verifier<'a> {
 enum Access {
     Read,
     Write,
-    /// A launch: one of them.
-    Either,
 }
 
 fn accesses(step: &Step) -> Vec<(BufferId, Access)> {
     use Access::*;
     match step {
-        Step::Launch { buffers, .. } => buffers.iter().map(|&b| (b, Either)).collect(),
+        Step::Launch { operands, results, .. } => {
+            operands.iter().map(|&b| (b, Read)).chain(results.iter().map(|&b| (b, Write))).collect()
+        }
         Step::Product(p) => {
             let mut list = vec![(p.lhs.buffer, Read), (p.rhs.buffer, Read)];
             list.extend(p.bias.map(|b| (b, Read)));
@@ -193,10 +191,6 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    fn is(&self, b: BufferId, f: impl Fn(&Place) -> bool) -> bool {
-        f(&self.plan.buffers[self.roots[b.0 as usize]].place)
-    }
-
     fn steps(&self) -> Result<()> {
         let given = |p: &Place| matches!(p, Place::Input(_) | Place::Constant { .. });
         let mut written: Vec<bool> = self.plan.buffers.iter().map(|b| given(&b.place)).collect();
@@ -221,29 +215,30 @@ impl<'a> Verifier<'a> {
         for e in exprs_of(step) {
             self.known(e, self.plan.symbols.len())?;
         }
-        match step {
-            Step::Launch { kernel, grid, .. } => {
-                if *kernel as usize >= self.plan.kernels.len() {
-                    bail!(Plan, "there is no kernel k{kernel}");
-                }
-                if grid.is_empty() || grid.len() > 3 {
-                    bail!(Plan, "a grid has 1 to 3 dimensions");
-                }
+        if let Step::Launch { kernel, grid, .. } = step {
+            if *kernel as usize >= self.plan.kernels.len() {
+                bail!(Plan, "there is no kernel k{kernel}");
             }
-            Step::Copy { from, to } if self.roots[from.0 as usize] == self.roots[to.0 as usize] => {
-                bail!(Plan, "{from} and {to} are the same memory");
+            if grid.is_empty() || grid.len() > 3 {
+                bail!(Plan, "a grid has 1 to 3 dimensions");
             }
-            _ => {}
         }
-        let given = |p: &Place| matches!(p, Place::Input(_) | Place::Constant { .. });
         for (n, &(b, access)) in list.iter().enumerate() {
-            let has_value = written[self.roots[b.0 as usize]];
-            let operand_follows = || list[n + 1..].iter().any(|&(x, _)| self.is(x, given));
-            if !has_value && (access == Access::Read || access == Access::Either && operand_follows()) {
-                bail!(Plan, "{b} is read before it is written");
+            let root = self.roots[b.0 as usize];
+            if access == Access::Read {
+                if !written[root] {
+                    bail!(Plan, "{b} is read before it is written");
+                }
+                continue;
             }
-            if access == Access::Write && self.is(b, |p| matches!(p, Place::Constant { .. })) {
-                bail!(Plan, "{b} is a constant and is written");
+            match self.plan.buffers[root].place {
+                Place::Constant { .. } => bail!(Plan, "{b} is a constant and is written"),
+                Place::Input(_) => bail!(Plan, "{b} is a parameter and is written"),
+                _ => {}
+            }
+            let others = list[..n].iter().chain(&list[n + 1..]);
+            if let Some((other, _)) = others.into_iter().find(|(x, _)| self.roots[x.0 as usize] == root) {
+                bail!(Plan, "{b} is written and {other} is the same memory");
             }
         }
         for (b, access) in list {

@@ -3,13 +3,13 @@ func.func @bias_gelu_residual(%x: tensor<16384x4096xbf16> {graph.name = "x"}, %q
   %vb = graph.broadcast %v dims = [1] : (tensor<4096xbf16>) -> tensor<16384x4096xbf16>
   %s = graph.add %x, %vb : tensor<16384x4096xbf16>
   %f = graph.cast %s : (tensor<16384x4096xbf16>) -> tensor<16384x4096xf32>
-  %c0 = graph.constant dense<0.044715> : tensor<f32> : tensor<f32>
+  %c0 = graph.constant dense<0.044715> : tensor<f32>
   %c0b = graph.broadcast %c0 dims = [] : (tensor<f32>) -> tensor<16384x4096xf32>
-  %c1 = graph.constant dense<0.797884583> : tensor<f32> : tensor<f32>
+  %c1 = graph.constant dense<0.797884583> : tensor<f32>
   %c1b = graph.broadcast %c1 dims = [] : (tensor<f32>) -> tensor<16384x4096xf32>
-  %one = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
+  %one = graph.constant dense<1.0> : tensor<f32>
   %oneb = graph.broadcast %one dims = [] : (tensor<f32>) -> tensor<16384x4096xf32>
-  %half = graph.constant dense<0.5> : tensor<f32> : tensor<f32>
+  %half = graph.constant dense<0.5> : tensor<f32>
   %halfb = graph.broadcast %half dims = [] : (tensor<f32>) -> tensor<16384x4096xf32>
   %f2 = graph.mul %f, %f : tensor<16384x4096xf32>
   %f3 = graph.mul %f2, %f : tensor<16384x4096xf32>

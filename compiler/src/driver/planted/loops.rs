@@ -3,10 +3,10 @@
 use super::{array, each, planted, set};
 use crate::driver::pass::{Level::Loop, Pass, PassCx};
 use crate::ir;
-use crate::kernel::builder::Builder;
 use melior::ir::attribute::{DenseI64ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Value, ValueLike};
+use strata_dialects::Builder;
 
 pub(super) static PASSES: &[Pass] = &[
     planted(Loop, "test-short-loop", "mistake: ends loops one step early", |cx, m| {
@@ -58,7 +58,7 @@ fn short_loop<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     // SAFETY: the values live as long as the module, and the difference stands before its user.
     unsafe {
         let operands: [Value<'c, 'c>; 2] = [Value::from_raw(upper.to_raw()), Value::from_raw(step.to_raw())];
-        let end = Builder::before(cx.context, &op).value("arith.subi", &operands, &[], operands[0].r#type());
+        let end = Builder::before(cx.context, op).value("arith.subi", &operands, operands[0].r#type(), &[]);
         mlir_sys::mlirOperationSetOperand(op.to_raw(), 1, end.to_raw());
     }
     Some(())
@@ -116,7 +116,7 @@ fn lose_nan<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     // SAFETY: the operands live as long as the module.
     let operand = |i| Some(unsafe { Value::<'c, 'c>::from_raw(op.operand(i).ok()?.to_raw()) });
     let operands = [operand(0)?, operand(1)?];
-    let max = Builder::before(cx.context, &op).value("arith.maxnumf", &operands, &[], operands[0].r#type());
+    let max = Builder::before(cx.context, op).value("arith.maxnumf", &operands, operands[0].r#type(), &[]);
     ir::replace(op, &[max]);
     Some(())
 }

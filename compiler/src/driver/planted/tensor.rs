@@ -2,10 +2,11 @@
 
 use super::{each, planted, set, set_attribute};
 use crate::driver::pass::{Level::Tensor, Pass, PassCx};
-use crate::kernel::builder::{Builder, defining};
 use melior::ir::attribute::ArrayAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, AttributeLike, TypeLike, Value, ValueLike};
+use strata_dialects::Builder;
+use strata_dialects::build::definition;
 
 pub(super) static PASSES: &[Pass] = &[
     planted(
@@ -52,11 +53,11 @@ fn swap_iterators<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
 fn zero_for_infinity<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     // SAFETY: the value lives as long as the module.
     let start: Value<'c, 'c> = unsafe { Value::from_raw(op.operand(0).ok()?.to_raw()) };
-    let constant = defining(start)?.attribute("value").ok()?.to_string();
+    let constant = definition(start)?.attribute("value").ok()?.to_string();
     if constant != "0xFF800000 : f32" {
         return None;
     }
-    let zero = Builder::before(cx.context, &op).float(0.0, start.r#type());
+    let zero = Builder::before(cx.context, op).float(0.0, start.r#type());
     // SAFETY: live handles; the constant stands before its user.
     unsafe { mlir_sys::mlirOperationSetOperand(op.to_raw(), 0, zero.to_raw()) };
     Some(())

@@ -102,7 +102,7 @@ impl<'c, 'a> Cx<'c, 'a> {
 
     /// The type of a value.
     pub fn ty(&self, v: Value<'c, 'a>) -> TensorType {
-        self.b.ty(v)
+        self.b.tensor_type(v)
     }
 
     /// An op with one result.
@@ -176,7 +176,8 @@ impl<'c, 'a> Cx<'c, 'a> {
     pub fn transpose(&self, x: Value<'c, 'a>, permutation: &[usize]) -> One<'c, 'a> {
         let mut p = permutation.to_vec();
         let mut x = x;
-        while let Some(op) = crate::graph::definition(x).filter(|op| crate::ir::name(op) == "graph.transpose")
+        while let Some(op) =
+            strata_dialects::build::definition(x).filter(|op| crate::ir::name(op) == "graph.transpose")
         {
             let view = strata_dialects::OpView::new(&op)?;
             let inner = view.indices("permutation");

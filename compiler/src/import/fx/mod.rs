@@ -138,7 +138,7 @@ fn attributes<'c>(
 /// What the function returns for an output: repeated elements cut away, dimensions in the order that they have in memory.
 fn result<'c, 'a>(cx: &mut Cx<'c, 'a>, output: &Output) -> Result<Value<'c, 'a>, Refusal> {
     let mut value = cx.value(&output.name, 0)?;
-    let ty = cx.b.ty(value);
+    let ty = cx.b.tensor_type(value);
     if !output.repeated.is_empty() {
         let limits = (0..ty.rank())
             .map(|d| if output.repeated.contains(&d) { Expr::from(1) } else { ty.shape[d].clone() })

@@ -2,18 +2,31 @@
 
 use crate::error::{Result, err};
 
+/// LLVM writes bmi for what the processor's manual calls BMI1.
+macro_rules! detected {
+    ("bmi") => {
+        std::arch::is_x86_feature_detected!("bmi1")
+    };
+    ($name:tt) => {
+        std::arch::is_x86_feature_detected!($name)
+    };
+}
+
 macro_rules! table {
     ($($name:tt),*) => {
-        /// The features that a target may name, with whether this machine has them.
+        /// Whether this machine has a feature, by LLVM's name; `None` where nobody knows how to tell.
         fn has(feature: &str) -> Option<bool> {
             match feature {
                 $(
                     #[cfg(target_arch = "x86_64")]
-                    $name => Some(std::arch::is_x86_feature_detected!($name)),
+                    $name => Some(detected!($name)),
                 )*
                 _ => None,
             }
         }
+
+        /// The features that a target may name beyond its level, by LLVM's names.
+        pub const FEATURES: &[&str] = &[$($name),*];
     };
 }
 table!(
@@ -24,7 +37,7 @@ table!(
     "popcnt",
     "avx",
     "avx2",
-    "bmi1",
+    "bmi",
     "bmi2",
     "f16c",
     "fma",
@@ -41,35 +54,44 @@ table!(
     "avx512fp16"
 );
 
-const V2: &[&str] = &["sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"];
-const V3: &[&str] = &["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"];
-const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
+/// The levels of x86-64, lowest first, each with the features that it adds.
+pub const LEVELS: [(&str, &[&str]); 4] = [
+    ("x86-64", &[]),
+    ("x86-64-v2", &["sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"]),
+    ("x86-64-v3", &["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"]),
+    ("x86-64-v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
+];
+
+/// All features of a level; `None` where it is no level.
+fn features_of(level: &str) -> Option<impl Iterator<Item = &'static str>> {
+    let at = LEVELS.iter().position(|(name, _)| *name == level)?;
+    Some(LEVELS[..=at].iter().flat_map(|(_, features)| features.iter().copied()))
+}
+
+/// Whether code for a target (comma-separated, such as `x86-64-v3,+avx512f`) may use a feature.
+pub fn includes(target: &str, feature: &str) -> bool {
+    target.split(',').map(str::trim).any(|part| match part.strip_prefix('+') {
+        Some(name) => name == feature,
+        None => features_of(part).is_some_and(|mut all| all.any(|f| f == feature)),
+    })
+}
 
 /// Checks a target: comma-separated, a level (`x86-64` to `x86-64-v4`) or features (`+avx2`), such as `x86-64-v3,+avx512f`.
 pub fn check(target: &str) -> Result<()> {
-    let mut missing = Vec::new();
+    let mut missing: Vec<&str> = Vec::new();
     for part in target.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let groups: &[&[&str]] = match part {
-            "x86-64" => &[],
-            "x86-64-v2" => &[V2],
-            "x86-64-v3" => &[V2, V3],
-            "x86-64-v4" => &[V2, V3, V4],
-            _ => {
-                // LLVM writes bmi for what the processor's manual calls BMI1.
-                let feature = part.strip_prefix('+').map(|f| if f == "bmi" { "bmi1" } else { f });
-                match feature.and_then(has) {
-                    Some(true) => {}
-                    Some(false) => missing.push(part),
-                    None => {
-                        return Err(err!(Artifact, "the kernel image has the unknown target '{part}'").next(
-                            "compile for x86-64, x86-64-v2, -v3, -v4, or a list such as x86-64-v3,+avx512f",
-                        ));
-                    }
-                }
-                continue;
+        if let Some(features) = features_of(part) {
+            missing.extend(features.map(|f| -> &str { f }).filter(|f| has(f) != Some(true)));
+            continue;
+        }
+        match part.strip_prefix('+').and_then(has) {
+            Some(true) => {}
+            Some(false) => missing.push(part),
+            None => {
+                return Err(err!(Artifact, "the kernel image has the unknown target '{part}'")
+                    .next("compile for x86-64, x86-64-v2, -v3, -v4, or a list such as x86-64-v3,+avx512f"));
             }
-        };
-        missing.extend(groups.iter().copied().flatten().filter(|f| has(f) != Some(true)));
+        }
     }
     if missing.is_empty() {
         return Ok(());
@@ -81,14 +103,14 @@ pub fn check(target: &str) -> Result<()> {
 /// The highest level that this machine reaches, with the features beside it that code for narrow floats gains from:
 /// `x86-64-v4,+avx512bf16`.
 pub fn native() -> String {
-    let all = |list: &[&str]| list.iter().all(|f| has(f) == Some(true));
-    let level = match () {
-        _ if all(V2) && all(V3) && all(V4) => "x86-64-v4",
-        _ if all(V2) && all(V3) => "x86-64-v3",
-        _ if all(V2) => "x86-64-v2",
-        _ => "x86-64",
-    };
-    if level == "x86-64-v4" && all(&["avx512bf16"]) { format!("{level},+avx512bf16") } else { level.into() }
+    let reached = |features: &[&str]| features.iter().all(|f| has(f) == Some(true));
+    let level =
+        LEVELS.iter().take_while(|(_, features)| reached(features)).last().expect("the first adds none").0;
+    if level == "x86-64-v4" && reached(&["avx512bf16"]) {
+        format!("{level},+avx512bf16")
+    } else {
+        level.into()
+    }
 }
 
 #[cfg(test)]
@@ -100,7 +122,21 @@ mod tests {
         assert!(check("").is_ok() && check("x86-64").is_ok());
         assert!(check("riscv64").unwrap_err().reason().contains("unknown target 'riscv64'"));
         assert!(check("x86-64,+teleport").unwrap_err().reason().contains("'+teleport'"));
-        let v4 = V4.iter().all(|f| has(f) == Some(true)) && check("x86-64-v3").is_ok();
+        let v4 = LEVELS[3].1.iter().all(|f| has(f) == Some(true)) && check("x86-64-v3").is_ok();
         assert_eq!(check("x86-64-v4").is_ok(), v4);
+        check(&native()).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_table_knows_every_feature_of_a_level() {
+        assert!(features_of("x86-64-v4").unwrap().all(|f| FEATURES.contains(&f) && has(f).is_some()));
+    }
+
+    #[test]
+    fn what_a_target_includes() {
+        assert!(includes("x86-64-v3", "popcnt") && includes("x86-64-v3", "fma"));
+        assert!(!includes("x86-64-v2", "fma") && includes("x86-64-v2,+fma", "fma"));
+        assert!(!includes("x86-64-v4", "avx512bf16") && !includes("znver4", "sse3"));
     }
 }
