@@ -2,7 +2,13 @@
 
 // CHECK-LABEL: func.func @bias_gelu_residual
 // CHECK: scf.forall ({{.*}}) in (32768)
-// CHECK: scf.forall ({{.*}}) in (256)
+// CHECK: scf.forall ({{.*}}) in (128)
+// All reads of both vectors come first.
+// CHECK-COUNT-6: vector.load
+// CHECK-NOT: vector.load
+// CHECK-COUNT-3: arith.extf
+// CHECK: arith.truncf
+// CHECK-NEXT: vector.store
 // CHECK-COUNT-3: arith.extf
 // CHECK-NOT: arith.extf
 // CHECK: arith.truncf

@@ -70,6 +70,9 @@ fn rows_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
     Some(Schedule::Rows { vector, threads, rows: if threads == 32 { 4 } else { 1 }, looped })
 }
 
+/// Processors of an H200 or H100.
+const PROCESSORS: i64 = 132;
+
 /// A schedule for independent elements on the GPU.
 fn pointwise_gpu(group: &Group<'_>) -> Schedule {
     // Reductions that are inlined read along their own loops: vectors over the outputs would gather.
@@ -83,9 +86,10 @@ fn pointwise_gpu(group: &Group<'_>) -> Schedule {
         group.outputs.iter().map(last).min().unwrap_or(1)
     };
     let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
-    // Small kernels use smaller blocks, so that more of the processors have one.
-    let threads = if size / vector < 256 * 132 { 128 } else { 256 };
-    Schedule::Pointwise { vector, threads, per_thread: 1 }
+    // Two vectors a thread keep more reads under way, where there is enough for every processor: bias_gelu_residual on an H200 takes
+    // 0.0951 ms so, 0.0976 with one vector, and 0.0985 with one in blocks of 256 threads.
+    let full = 16 * 128 * PROCESSORS;
+    Schedule::Pointwise { vector, threads: 128, per_thread: if size / vector < full { 1 } else { 2 } }
 }
 
 /// Bytes that a task moves, about.

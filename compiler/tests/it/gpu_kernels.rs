@@ -75,7 +75,7 @@ fn column_sums_use_shared_memory() {
 fn emitted_kernels_compile() {
     check("emitted_softmax", &emitted("softmax_gpu"), 2, 2);
     check("emitted_layernorm", &emitted("layernorm_gpu"), 6, 2);
-    check("emitted_gelu", &emitted("bias_gelu_residual_gpu"), 3, 1);
+    check("emitted_gelu", &emitted("bias_gelu_residual_gpu"), 6, 2);
     check("emitted_sum", &emitted("sum_rows_gpu"), 2, 0);
 }
 
