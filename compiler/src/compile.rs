@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 use strata_dialects::OpView;
 use strata_runtime::artifact::{Artifact, Image, ImageKind, Metadata};
+use strata_runtime::device::Libraries;
 use strata_runtime::events::{Event, EventKind};
 
 /// What a compilation is asked for.
@@ -30,8 +31,8 @@ pub struct Options {
     pub strict: bool,
     /// Whether ops are fused.
     pub fuse: bool,
-    /// Whether products and convolutions go to libraries.
-    pub libraries: bool,
+    /// What goes to libraries.
+    pub libraries: Libraries,
     /// Options of single passes: what pass, which option, the value. These go before all others.
     pub pass_options: Vec<PassSetting>,
     /// The source's name, for the artifact's metadata.
@@ -47,7 +48,7 @@ impl Options {
             target,
             strict: false,
             fuse: true,
-            libraries: true,
+            libraries: Libraries::ALL,
             pass_options: vec![],
             source_name: String::new(),
             dump_dir: None,

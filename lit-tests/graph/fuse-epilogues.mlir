@@ -1,6 +1,6 @@
 // RUN: strata-opt %s --passes=fuse-epilogues | FileCheck %s
 // RUN: strata-opt %s --passes=fuse-epilogues{numerics=strict} | FileCheck %s --check-prefix=KEPT
-// RUN: strata-opt %s --passes=fuse-epilogues{libraries=false} | FileCheck %s --check-prefix=KEPT
+// RUN: strata-opt %s --passes=fuse-epilogues{libraries=none} | FileCheck %s --check-prefix=KEPT
 // RUN: strata-opt %s --passes=decompose-composites,fuse-epilogues | FileCheck %s
 // RUN: strata-opt %s --passes=fuse-epilogues,decompose-composites,fuse-epilogues | FileCheck %s
 // RUN: strata-opt %s --passes=fuse-epilogues,decompose-composites --check-semantics=3 -o /dev/null

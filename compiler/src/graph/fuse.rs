@@ -6,7 +6,7 @@
 //! that a library reads through strides, stay out (no attribute).
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
+use crate::graph::fusion_class::{Class, classify_all, libraries, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
 use crate::graph::units::{Unit, Units};
 use crate::graph::{entry, users};
@@ -18,6 +18,7 @@ use melior::ir::{Module, ValueLike};
 use std::collections::{BTreeMap, BTreeSet};
 use strata_dialects::build::definition;
 use strata_dialects::{Attr, OpView};
+use strata_runtime::device::Libraries;
 use strata_runtime::sym::Expr;
 
 /// The attribute that names an op's group.
@@ -37,8 +38,8 @@ pub static PASS: Pass = Pass {
         PassOption { name: "enable", default: "true", help: "false: every op is a kernel of its own" },
         PassOption {
             name: "libraries",
-            default: "true",
-            help: "false: products and convolutions become own kernels too",
+            default: "all",
+            help: "all, products, convolutions, none: what is left to libraries; the rest becomes own kernels",
         },
     ],
     run,
@@ -73,8 +74,7 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     let Some(body) = ir::body(&function) else { return Ok(()) };
     repeat_free_ops(body)?;
     let enable = cx.option("enable") != "false";
-    let libraries = cx.option("libraries") != "false";
-    let mut fusion = Fusion::new(ir::ops(body), libraries)?;
+    let mut fusion = Fusion::new(ir::ops(body), libraries(cx)?)?;
     for i in (0..fusion.ops.len()).rev() {
         fusion.place(i, enable);
     }
@@ -95,7 +95,7 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
 }
 
 impl<'c: 'm, 'm> Fusion<'c, 'm> {
-    fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: bool) -> Result<Self, Failure> {
+    fn new(ops: Vec<OperationRef<'c, 'm>>, libraries: Libraries) -> Result<Self, Failure> {
         let places: BTreeMap<usize, usize> =
             ops.iter().enumerate().map(|(i, op)| (op.to_raw().ptr as usize, i)).collect();
         let views: Vec<Option<OpView>> = ops

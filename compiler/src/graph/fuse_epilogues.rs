@@ -4,6 +4,7 @@
 //! The sum is rounded once, so this is not for `strict` numerics; and it is not for own kernels, which fuse on the tensor level.
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::graph::fusion_class::libraries;
 use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -28,15 +29,15 @@ pub static PASS: Pass = Pass {
         },
         PassOption {
             name: "libraries",
-            default: "true",
-            help: "false: nothing is fused, products become own kernels",
+            default: "all",
+            help: "none, convolutions: nothing is fused, products become own kernels",
         },
     ],
     run,
 };
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
-    if cx.option("numerics") == "strict" || cx.option("libraries") == "false" {
+    if cx.option("numerics") == "strict" || !libraries(cx)?.products {
         return Ok(());
     }
     for function in ir::functions(module) {

@@ -1,6 +1,6 @@
 //! What each op of the entry function is to fusion.
 
-use crate::driver::pass::Failure;
+use crate::driver::pass::{Failure, PassCx};
 use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -8,6 +8,7 @@ use melior::ir::{BlockRef, ValueLike};
 use std::collections::BTreeMap;
 use strata_dialects::OpView;
 use strata_dialects::build::definition;
+use strata_runtime::device::Libraries;
 use strata_runtime::sym::Expr;
 
 /// Elements of a constant that a kernel may hold; larger ones are buffers of the plan.
@@ -33,7 +34,14 @@ pub(super) enum Class {
     Plan,
 }
 
-fn classify(view: &OpView, libraries: bool) -> Class {
+/// The value of a pass's option `libraries`.
+pub(super) fn libraries(cx: &PassCx<'_>) -> Result<Libraries, Failure> {
+    cx.option("libraries").parse().map_err(|m: String| {
+        Failure::new(melior::ir::Location::unknown(cx.context), format!("libraries: {m}"))
+    })
+}
+
+fn classify(view: &OpView, libraries: Libraries) -> Class {
     match view.spec.mnemonic() {
         "constant" if view.results[0].numel().as_const().is_some_and(|n| n <= SMALL_CONSTANT) => Class::Free,
         "iota" | "dim" | "broadcast" => Class::Free,
@@ -48,9 +56,9 @@ fn classify(view: &OpView, libraries: bool) -> Class {
             joins: false,
         },
         "reduce_window" => Class::Rereads,
-        "dot_general" if libraries && view.operands[0].dtype.is_float() => Class::Plan,
+        "dot_general" if libraries.products && view.operands[0].dtype.is_float() => Class::Plan,
         "linear" => Class::Plan,
-        "convolution" if libraries => Class::Plan,
+        "convolution" if libraries.convolutions => Class::Plan,
         "dot_general" | "convolution" => Class::Rereads,
         _ => Class::Inline,
     }
@@ -60,7 +68,7 @@ fn classify(view: &OpView, libraries: bool) -> Class {
 pub(super) fn classify_all(
     ops: &[OperationRef<'_, '_>],
     views: &[Option<OpView>],
-    libraries: bool,
+    libraries: Libraries,
 ) -> Vec<Class> {
     // Ops behind a value that is free; none for one that is not.
     let mut free: BTreeMap<usize, usize> = BTreeMap::new();
@@ -109,7 +117,7 @@ pub(super) fn classify_all(
 pub(super) fn repeat_free_ops(body: BlockRef<'_, '_>) -> Result<(), Failure> {
     let ops = ir::ops(body);
     let views: Vec<Option<OpView>> = ops.iter().map(|op| OpView::new(op).ok()).collect();
-    let classes = classify_all(&ops, &views, true);
+    let classes = classify_all(&ops, &views, Libraries::ALL);
     for (op, _) in ops.into_iter().zip(classes).rev().filter(|(_, c)| *c == Class::Free) {
         let result = op.result(0).expect("free ops have one result");
         let mut list = Vec::new();

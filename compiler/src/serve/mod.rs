@@ -10,6 +10,7 @@ use strata_runtime::client::protocol::{
     self, CompileOptions, Compiled, Failure, Numerics, Op, Outcome, Request, Response, Source, read_frame,
     write_frame,
 };
+use strata_runtime::device::Libraries;
 
 /// Serves until the client closes the pipe or asks for the end. Errors are those of the pipe.
 pub fn serve(input: &mut impl Read, output: &mut impl Write) -> strata_runtime::error::Result<()> {
@@ -72,28 +73,34 @@ fn compile_source(source: &Source, options: &CompileOptions) -> Result<Compiled,
     };
     let name = if options.source_name.is_empty() { name } else { &options.source_name };
     let mut program = module(&context, &input, name, None).map_err(texts)?;
-    let compiled =
-        compile(&context, &mut program, &resolve(options, name)).map_err(|e| texts(e.diagnostics))?;
+    let compiled = compile(&context, &mut program, &resolve(options, name).map_err(|m| vec![m])?)
+        .map_err(|e| texts(e.diagnostics))?;
     let artifact = compiled.artifact.to_bytes().map_err(|e| vec![e.to_string()])?;
     Ok(Compiled { artifact, events: compiled.events, timings: compiled.timings })
 }
 
-/// The compiler's options behind a request's.
-pub fn resolve(options: &CompileOptions, name: &str) -> Options {
-    let target = match &options.target {
+fn target(options: &CompileOptions) -> Target {
+    match &options.target {
         protocol::Target::Host => Target::native(),
         protocol::Target::Cpu(text) => Target::cpu(text),
         protocol::Target::Cuda(chip) => Target::Nvptx { chip: chip.clone() },
-    };
+    }
+}
+
+/// The compiler's options behind a request's.
+///
+/// # Errors
+/// An option with a value that it does not take.
+pub fn resolve(options: &CompileOptions, name: &str) -> Result<Options, String> {
     let flag = |name: &str| options.extra.get(name).is_none_or(|v| v != "false");
-    Options {
+    Ok(Options {
         strict: options.numerics == Numerics::Strict,
         fuse: flag("fuse"),
-        libraries: flag("libraries"),
+        libraries: options.extra.get("libraries").map_or(Ok(Libraries::ALL), |v| v.parse())?,
         source_name: name.to_owned(),
         dump_dir: options.dump_dir.as_ref().map(PathBuf::from),
-        ..Options::new(target)
-    }
+        ..Options::new(target(options))
+    })
 }
 
 /// Writes the source beside the command that compiles it. The name is the content's hash: the same failure writes one file.
@@ -107,7 +114,7 @@ fn write_reproducer(dir: &Path, source: &Source, options: &CompileOptions) -> Op
     let path = dir.join(format!("strata-{}.{ending}", &hash[..12]));
     std::fs::create_dir_all(dir).ok()?;
     std::fs::write(&path, bytes).ok()?;
-    let target = resolve(options, "").target;
+    let target = target(options);
     tracing::debug!("reproduce with: strata compile {} --target={target} -o /dev/null", path.display());
     Some(path)
 }

@@ -10,6 +10,7 @@ use strata_compiler::target::Target;
 use strata_dialects::reference::{RefTensor, Rounding};
 use strata_dialects::{Lowering, ops};
 use strata_runtime::DType;
+use strata_runtime::device::Libraries;
 use strata_runtime::device::cpu::CpuDevice;
 use strata_runtime::exec::Executable;
 use strata_runtime::tensor::HostTensor;
@@ -90,6 +91,6 @@ proptest! {
     #[test]
     fn every_op_by_own_kernels_strictly_on_a_common_processor(seed: u64) {
         let target = Target::Cpu { cpu: "x86-64-v3".into(), features: String::new() };
-        check_all(seed, &Options { libraries: false, strict: true, ..Options::new(target) });
+        check_all(seed, &Options { libraries: Libraries::NONE, strict: true, ..Options::new(target) });
     }
 }

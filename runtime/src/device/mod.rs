@@ -7,10 +7,13 @@
 pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+mod libraries;
+
+pub use libraries::{Libraries, usable_libraries};
 
 use crate::artifact::Image;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{DeviceKind, Epilogue, Kernel};
 use std::any::Any;
 use std::fmt;
@@ -68,6 +71,11 @@ pub trait Device: Send + Sync {
 
     /// What people call it: `NVIDIA H200`, `x86-64, 16 threads`.
     fn name(&self) -> String;
+
+    /// The libraries that were found, and for each missing one why. Loads them.
+    fn libraries(&self) -> (Libraries, Vec<Error>) {
+        (Libraries::ALL, vec![])
+    }
 
     /// Whether its addresses are host addresses, so that constants of a mapped artifact are used in place.
     fn host_memory(&self) -> bool {

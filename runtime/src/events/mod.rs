@@ -30,11 +30,13 @@ pub enum EventKind {
     ServerCrash,
     /// A search ended at its budget.
     BudgetReached,
+    /// A library was not found, and own kernels do its work.
+    MissingLibrary,
 }
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Fallback,
         Self::GraphBreak,
         Self::Recompile,
@@ -45,6 +47,7 @@ impl EventKind {
         Self::MissedFusion,
         Self::ServerCrash,
         Self::BudgetReached,
+        Self::MissingLibrary,
     ];
 
     /// The name in `STRATA_LOGS` and in counters.
@@ -60,12 +63,13 @@ impl EventKind {
             Self::MissedFusion => "missed_fusions",
             Self::ServerCrash => "server_crashes",
             Self::BudgetReached => "budgets_reached",
+            Self::MissingLibrary => "missing_libraries",
         }
     }
 
     /// Whether it is printed when `STRATA_LOGS` is not set: what the user did not ask for and must not miss.
     const fn printed_by_default(self) -> bool {
-        matches!(self, Self::ServerCrash | Self::CacheDamaged)
+        matches!(self, Self::ServerCrash | Self::CacheDamaged | Self::MissingLibrary)
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use strata_runtime::artifact::Artifact;
 use strata_runtime::client::protocol::{CompileOptions, Fallback, Numerics, Source, Target};
 use strata_runtime::device::{Device, DevicePtr, Stream, TensorRef, cpu::CpuDevice};
+use strata_runtime::device::{Libraries, usable_libraries};
 use strata_runtime::events::emit;
 use strata_runtime::exec::{Executable, Origin, OutputRef, RunOptions};
 use strata_runtime::plan::Step;
@@ -83,8 +84,13 @@ pub fn compile(
         })
         .collect::<PyResult<_>>()?;
     let device = DlDevice { kind: if target == "cpu" { CPU } else { CUDA }, ordinal };
-    let options = compile_options(&target, options)?;
+    let mut options = compile_options(&target, options)?;
     let done = py.detach(|| {
+        let device = device_of(device, threads)?;
+        let libraries = usable_libraries(&*device);
+        if libraries != Libraries::ALL {
+            options.extra.insert("libraries".to_owned(), libraries.to_string());
+        }
         let compiled = server::client(server).compile(Source::Fx(json), options)?;
         for mut event in compiled.events {
             // Lines are known, columns are not.
@@ -94,7 +100,7 @@ pub fn compile(
             emit(event);
         }
         let artifact = Artifact::from_bytes(&compiled.artifact)?;
-        Ok((Executable::new(artifact, device_of(device, threads)?)?, compiled.timings))
+        Ok((Executable::new(artifact, device)?, compiled.timings))
     });
     let (exe, timings) = done.map_err(|e: Error| raise(&e))?;
     Ok(Compiled { exe, device, arguments, timings, arena: Mutex::new(None) })

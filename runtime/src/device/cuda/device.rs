@@ -15,7 +15,8 @@ use super::stream::{Event, OwnedStream};
 use super::workspace::Workspaces;
 use crate::artifact::{Image, ImageKind};
 use crate::device::{
-    Device, DevicePtr, Launch, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef, Timestamp,
+    Device, DevicePtr, Launch, Libraries, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef,
+    Timestamp,
 };
 use crate::error::{ErrorKind, Result, err};
 use crate::plan::{DeviceKind, Epilogue, Kernel};
@@ -217,6 +218,12 @@ impl Device for CudaDevice {
 
     fn name(&self) -> String {
         self.context.info().name.clone()
+    }
+
+    fn libraries(&self) -> (Libraries, Vec<crate::Error>) {
+        let (products, convolutions) = (super::library::cublaslt(), super::library::cudnn());
+        let found = Libraries { products: products.is_ok(), convolutions: convolutions.is_ok() };
+        (found, [products, convolutions].into_iter().filter_map(Result::err).collect())
     }
 
     fn alloc(&self, bytes: usize, stream: Stream) -> Result<DevicePtr> {

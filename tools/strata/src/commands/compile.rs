@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use strata_compiler::compile::{Options, PassSetting};
 use strata_compiler::target::Target;
+use strata_runtime::device::Libraries;
 
 /// Compiles a model to one file that runs without the compiler.
 #[derive(clap::Args, Debug)]
@@ -49,7 +50,7 @@ impl How {
         Options {
             strict: self.strict,
             fuse: !self.no_fuse,
-            libraries: !self.no_libraries,
+            libraries: if self.no_libraries { Libraries::NONE } else { Libraries::ALL },
             pass_options: self.pass_options.clone(),
             dump_dir: self.dump_dir.clone(),
             ..Options::new(self.target.clone())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use strata_compiler::target::Target;
 use strata_runtime::artifact::Artifact;
-use strata_runtime::device::{Device, Stream};
+use strata_runtime::device::{Device, Stream, usable_libraries};
 use strata_runtime::exec::{DeviceTensor, Executable};
 use strata_runtime::plan::{Binding, DeviceKind, Plan};
 use strata_runtime::tensor::HostTensor;
@@ -81,6 +81,7 @@ fn run(args: &Args) -> Result<(), super::Failed> {
         if args.device == DeviceName::Cuda && options.target.device() == DeviceKind::Cpu {
             options.target = Target::Nvptx { chip: "sm_90a".into() };
         }
+        options.libraries = options.libraries.and(usable_libraries(&*open(options.target.device())?));
         let compiled = super::compile_file(&args.model, &options)?;
         for event in &compiled.events {
             eprintln!("{event}");
