@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use strata_compiler::compile::{Options, PassSetting};
 use strata_compiler::target::Target;
 
-/// Compiles a model to one file that runs without the compiler.
+/// Compile a model to one file that runs without the compiler
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The model: .onnx, .mlir or an FX graph as .json.
@@ -61,13 +61,13 @@ impl How {
 pub fn main(args: &Args) -> ExitCode {
     let compiled = match super::compile_file(&args.model, &args.how.options()) {
         Ok(c) => c,
-        Err(lines) => return super::fail(&lines),
+        Err(lines) => return super::fail_as(&lines, args.json),
     };
     for event in &compiled.events {
         eprintln!("{event}");
     }
     if let Err(e) = compiled.artifact.write(&args.output) {
-        return super::fail(&[e.to_string()]);
+        return super::fail_as(&[e.to_string()], args.json);
     }
     let plan = &compiled.artifact.plan;
     let total: u64 = compiled.timings.iter().map(|t| t.1).sum();
