@@ -43,10 +43,10 @@ func.func @block(%x: !x,
   %up0 = graph.dot_general %ln2, %up_w batch = [] x [] contracting = [1] x [0] : (!x, tensor<32x128xf32>) -> !hidden
   %up1 = graph.broadcast %up_b dims = [1] : (tensor<128xf32>) -> !hidden
   %up = graph.add %up0, %up1 : !hidden
-  %c0 = graph.constant dense<0.5> : tensor<f32> : tensor<f32>
-  %c1 = graph.constant dense<1.0> : tensor<f32> : tensor<f32>
-  %c2 = graph.constant dense<0.044715> : tensor<f32> : tensor<f32>
-  %c3 = graph.constant dense<0.79788456> : tensor<f32> : tensor<f32>
+  %c0 = graph.constant dense<0.5> : tensor<f32>
+  %c1 = graph.constant dense<1.0> : tensor<f32>
+  %c2 = graph.constant dense<0.044715> : tensor<f32>
+  %c3 = graph.constant dense<0.79788456> : tensor<f32>
   %half = graph.broadcast %c0 dims = [] : (tensor<f32>) -> !hidden
   %one = graph.broadcast %c1 dims = [] : (tensor<f32>) -> !hidden
   %cubic = graph.broadcast %c2 dims = [] : (tensor<f32>) -> !hidden
