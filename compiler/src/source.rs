@@ -49,9 +49,9 @@ pub fn module<'c>(
                 .ok_or_else(|| collector.take())
         }
         Input::Onnx(bytes) => {
-            let model =
-                import::onnx::Model::parse(bytes.clone().into(), folder).map_err(|d| one(d.to_string()))?;
-            import::onnx::to_module(context, &model).map_err(|d| one(d.to_string()))
+            let in_file = |d: import::onnx::Diagnostic| one(format!("{name}: {d}"));
+            let model = import::onnx::Model::parse(bytes.clone().into(), folder).map_err(in_file)?;
+            import::onnx::to_module(context, &model).map_err(in_file)
         }
         Input::Fx(text) => import::fx::to_module(context, text).map_err(one),
     }

@@ -23,6 +23,9 @@ pub enum Target {
     },
 }
 
+/// LLVM ends the process at a chip that it or the PTX version in use does not know.
+const CHIPS: [&str; 9] = ["sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a"];
+
 impl Target {
     /// The machine's own processor, by its level: programs of equal machines are equal.
     pub fn native() -> Self {
@@ -69,7 +72,10 @@ impl FromStr for Target {
             None if s == "cpu" => Ok(Self::native()),
             Some(("cpu", "native")) => Ok(Self::native()),
             Some(("cpu", text)) => Ok(Self::cpu(text)),
-            Some(("nvptx", chip)) if chip.starts_with("sm_") => Ok(Self::Nvptx { chip: chip.into() }),
+            Some(("nvptx", chip)) if CHIPS.contains(&chip) => Ok(Self::Nvptx { chip: chip.into() }),
+            Some(("nvptx", chip)) => {
+                Err(format!("no code is made for '{chip}'; write nvptx: and one of {}", CHIPS.join(", ")))
+            }
             _ => Err(format!("unknown target '{s}'; write cpu, cpu:x86-64-v3 or nvptx:sm_90a")),
         }
     }
@@ -81,6 +87,21 @@ impl fmt::Display for Target {
             Self::Cpu { cpu, features } if features.is_empty() => write!(f, "cpu:{cpu}"),
             Self::Cpu { cpu, features } => write!(f, "cpu:{cpu},{features}"),
             Self::Nvptx { chip } => write!(f, "nvptx:{chip}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_read_as_they_are_written() {
+        for text in ["cpu:x86-64-v3", "cpu:x86-64-v3,+avx512f", "nvptx:sm_80", "nvptx:sm_90a"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        for text in ["gpu", "nvptx", "nvptx:sm_20", "nvptx:sm_999", "nvptx:"] {
+            assert!(text.parse::<Target>().is_err(), "{text}");
         }
     }
 }

@@ -40,13 +40,14 @@ impl fmt::Display for End {
     }
 }
 
-/// Runs a command to its end; after `limit` it is killed. It leaves no core file.
+/// Runs a command to its end; after `limit` it is killed. It leaves no core file, and does not outlive this process.
 pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<End> {
     // SAFETY: only an async-signal-safe call between fork and exec.
     unsafe {
         command.pre_exec(|| {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             Ok(())
         });
     }

@@ -6,6 +6,7 @@
 //! said, not passed over.
 
 use crate::driver::diagnostics::{Diagnostic, Position};
+use crate::driver::pass::Level;
 use crate::driver::run::{At, Observer, StepRecord};
 use crate::driver::step::StepKind;
 use crate::interp::{self, Stopped};
@@ -170,6 +171,8 @@ impl Observer for Semantics {
             match Self::check(module, name, known, exact) {
                 Ok(()) => self.checked.borrow_mut().compared += 1,
                 Err(Missing::Skipped(why)) => {
+                    let lowest = matches!(step.kind, StepKind::Own(pass, _) if pass.to == Level::Llvm);
+                    let why = if lowest { "the interpreters end at the loop level".to_owned() } else { why };
                     let text = format!("step {}, {}, @{name}: {why}", at.number, step.name);
                     self.checked.borrow_mut().skipped.push(text);
                     self.text.clear();

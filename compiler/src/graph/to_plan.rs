@@ -67,6 +67,23 @@ fn key(value: Value<'_, '_>) -> usize {
     value.to_raw().ptr as usize
 }
 
+/// Attribute `name` of the `i`-th argument (`arg_attrs`) or result (`res_attrs`) of a function.
+fn element_attr<'c>(
+    function: &OperationRef<'c, '_>,
+    list: &str,
+    i: usize,
+    name: &str,
+) -> Option<melior::ir::Attribute<'c>> {
+    let list = ArrayAttribute::try_from(function.attribute(list).ok()?).ok()?;
+    DictionaryAttribute::try_from(list.element(i).ok()?).ok()?.element_by_name(name)
+}
+
+/// What the model calls an argument or a result.
+fn given_name(function: &OperationRef<'_, '_>, list: &str, i: usize) -> Option<String> {
+    let name = element_attr(function, list, i, "graph.name")?;
+    StringAttribute::try_from(name).ok().map(|s| s.value().to_owned())
+}
+
 impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     fn new(
         function: OperationRef<'c, 'm>,
@@ -96,17 +113,13 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             plan,
             constants: Constants::new(),
         };
-        let arg_attr = |i: usize, name: &str| {
-            let list = ArrayAttribute::try_from(function.attribute("arg_attrs").ok()?).ok()?;
-            DictionaryAttribute::try_from(list.element(i).ok()?).ok()?.element_by_name(name)
-        };
         for i in 0..body.argument_count() {
             let argument = body.argument(i).expect("in range");
             let ty = TensorType::from_mlir(argument.r#type()).map_err(bad)?;
             let buffer = it.buffer(&ty, Place::Input(i as u32));
-            it.plan.buffers[buffer.0 as usize].strides = arg_attr(i, "graph.strides").and_then(dims_of);
-            let name = arg_attr(i, "graph.name").and_then(|a| StringAttribute::try_from(a).ok());
-            let name = name.map_or_else(|| format!("arg{i}"), |s| s.value().to_owned());
+            let strides = element_attr(&function, "arg_attrs", i, "graph.strides").and_then(dims_of);
+            it.plan.buffers[buffer.0 as usize].strides = strides;
+            let name = given_name(&function, "arg_attrs", i).unwrap_or_else(|| format!("arg{i}"));
             it.plan.inputs.push(Input { name, buffer });
             it.known.insert(key(argument.into()), buffer);
         }
@@ -117,7 +130,17 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     fn bind_symbols(&mut self) -> Result<(), Failure> {
         let bad = |m: String| Failure::new(self.function.location(), m);
         let used = self.used_symbols()?;
-        for (i, s) in symbols::read(&self.function).map_err(bad)?.into_iter().enumerate() {
+        let declared = symbols::read(&self.function).map_err(bad)?;
+        if let Some(unknown) = used.iter().find(|&&s| s as usize >= declared.len()) {
+            let what = format!(
+                "s{unknown} is used as a size, but the function's graph.symbols declares {} symbols",
+                declared.len()
+            );
+            return Err(bad(what).next(
+                "give the function attributes {graph.symbols = [{name = \"rows\", min = 1}]}, with an entry for each symbol",
+            ));
+        }
+        for (i, s) in declared.into_iter().enumerate() {
             let wanted = Expr::sym(i as u32);
             let find = |list: fn(&Buffer) -> Option<&Vec<Expr>>| {
                 self.plan.inputs.iter().enumerate().find_map(|(k, input)| {
@@ -234,9 +257,10 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         self.mark_results(&terminator);
         for op in &ops {
             if ir::name(op) == "func.return" {
-                for v in op.operands() {
+                for (i, v) in op.operands().enumerate() {
                     let buffer = self.of(v);
-                    let name = format!("out{}", self.plan.outputs.len());
+                    let name =
+                        given_name(&self.function, "res_attrs", i).unwrap_or_else(|| format!("out{i}"));
                     self.plan.outputs.push(Output { name, buffer });
                 }
                 continue;

@@ -63,7 +63,11 @@ fn compile_source(source: &Source, options: &CompileOptions) -> Result<Compiled,
         std::process::abort();
     }
     let texts = |list: Vec<crate::driver::diagnostics::Diagnostic>| {
-        list.iter().map(ToString::to_string).collect::<Vec<_>>()
+        // With the next steps, which are notes.
+        list.iter()
+            .flat_map(|d| std::iter::once(d).chain(&d.notes))
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
     };
     let context = strata_dialects::context();
     let (input, name) = match source {

@@ -8,9 +8,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The tensor compiler's tools.
+/// Strata, a compiler for tensor programs. README.md walks through one; `strata COMMAND --help` says more.
 #[derive(Parser)]
-#[command(name = "strata", version, about)]
+#[command(name = "strata", version)]
 struct Strata {
     #[command(subcommand)]
     tool: Tool,
@@ -47,6 +47,11 @@ fn main() -> ExitCode {
         let _ = e.print();
         std::process::exit(code)
     });
+    if matches!(strata.tool, Tool::Run(_) | Tool::Compile(_) | Tool::Translate(_) | Tool::Demo(_))
+        && let Some(code) = commands::supervised(&arguments)
+    {
+        return code;
+    }
     match strata.tool {
         Tool::Opt(args) => opt::main(&args, &arguments[1..]),
         Tool::Run(args) => commands::run::main(&args),

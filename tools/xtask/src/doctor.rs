@@ -70,6 +70,7 @@ impl Finding {
 }
 
 const SETUP: &str = "cargo xtask setup";
+const PYENV: &str = "cargo xtask setup, which makes .strata-env/";
 const RUSTUP: &str = "rustup toolchain install 1.95.0 --component rustfmt,clippy";
 const DRIVER: &str = "only needed to run on a GPU: install NVIDIA's driver";
 const LIBRARY: &str = "only needed to run on a GPU: comes with PyTorch's CUDA wheels or the CUDA toolkit";
@@ -186,13 +187,13 @@ fn python() -> Vec<Finding> {
     let interpreter = pyenv::python();
     let place = Some(interpreter.clone()).filter(|file| sh::is_executable(file));
     let have = if place.is_some() { pyenv::packages(&interpreter).unwrap_or_default() } else { Vec::new() };
-    let mut all = vec![program("python", Need::Required, place, SETUP, |found| found >= Version(3, 11, 0))];
+    let mut all = vec![program("python", Need::Required, place, PYENV, |found| found >= Version(3, 11, 0))];
     for name in ["torch", "numpy", "onnx", "pytest", "maturin"] {
         let version = have.iter().find(|(known, _)| known == name).map(|(_, version)| version.clone());
         let place = version.as_ref().map(|_| interpreter.display().to_string());
-        all.push(Finding { name, need: Need::Required, version, place, wrong: None, fix: SETUP });
+        all.push(Finding { name, need: Need::Required, version, place, wrong: None, fix: PYENV });
     }
-    all.push(program("ptxas", Need::Optional, pyenv::ptxas(), SETUP, |_| true));
+    all.push(program("ptxas", Need::Optional, pyenv::ptxas(), PYENV, |_| true));
     all
 }
 

@@ -12,7 +12,7 @@ pub struct Args {
     /// Also install cargo-nextest (from source); without it, tests run through `cargo test`
     #[arg(long)]
     pub with_nextest: bool,
-    /// Skip the Python environment (4.7 GB, mostly PyTorch)
+    /// Skip the Python environment (about 6 GB, mostly PyTorch)
     #[arg(long)]
     pub no_python: bool,
 }
@@ -77,7 +77,10 @@ fn python_environment() -> Result<()> {
     match pyenv::state()? {
         State::Ready => done("Python environment"),
         State::Stale => {
-            eprintln!("setup: Python environment: installing {} into .strata-env", pyenv::REQUIREMENTS);
+            eprintln!(
+                "setup: Python environment: installing {} into .strata-env (about 6 GB of disk; pip is silent for minutes)",
+                pyenv::REQUIREMENTS
+            );
             pyenv::install()?;
         }
     }

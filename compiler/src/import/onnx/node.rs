@@ -10,7 +10,7 @@ pub struct Node<'a> {
     pub proto: &'a NodeProto,
     /// The version of the default operator set.
     pub opset: i64,
-    /// The node's name, or its place in the file.
+    /// The node's name, or its operator and place in the file.
     pub name: String,
 }
 
@@ -18,7 +18,7 @@ impl<'a> Node<'a> {
     /// The `index`-th node of a graph.
     pub fn new(proto: &'a NodeProto, index: usize, opset: i64) -> Self {
         let name = match proto.name() {
-            "" => format!("#{index}"),
+            "" => format!("{}#{index}", proto.op_type()),
             name => name.to_owned(),
         };
         Self { proto, opset, name }

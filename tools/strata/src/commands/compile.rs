@@ -6,7 +6,7 @@ use strata_compiler::compile::{Options, PassSetting};
 use strata_compiler::target::Target;
 use strata_runtime::device::Libraries;
 
-/// Compiles a model to one file that runs without the compiler.
+/// Compile a model to one file that runs without the compiler
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The model: .onnx, .mlir or an FX graph as .json.
@@ -62,13 +62,13 @@ impl How {
 pub fn main(args: &Args) -> ExitCode {
     let compiled = match super::compile_file(&args.model, &args.how.options()) {
         Ok(c) => c,
-        Err(lines) => return super::fail(&lines),
+        Err(lines) => return super::fail_as(&lines, args.json),
     };
     for event in &compiled.events {
         eprintln!("{event}");
     }
     if let Err(e) = compiled.artifact.write(&args.output) {
-        return super::fail(&[e.to_string()]);
+        return super::fail_as(&[e.to_string()], args.json);
     }
     let plan = &compiled.artifact.plan;
     let total: u64 = compiled.timings.iter().map(|t| t.1).sum();

@@ -9,7 +9,7 @@ use strata_runtime::exec::Executable;
 use strata_runtime::plan::{Plan, Step};
 use strata_runtime::tensor::HostTensor;
 
-/// Classifies handwritten digits with a small network (convolution, normalisation, attention) and shows the compiler's work.
+/// Classify handwritten digits with a small network (convolution, normalisation, attention) and show the compiler's work
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The folder with digits.onnx and images/.

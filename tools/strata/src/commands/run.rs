@@ -1,6 +1,7 @@
 //! `strata run MODEL --device cpu|cuda --input NAME=FILE.npy|random:SEED --dim s0=8 --output-dir D --bench N --profile`
 
 use super::compile::How;
+use super::inputs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +11,10 @@ use strata_compiler::target::Target;
 use strata_runtime::artifact::Artifact;
 use strata_runtime::device::{Device, Stream, usable_libraries};
 use strata_runtime::exec::{DeviceTensor, Executable};
-use strata_runtime::plan::{Binding, DeviceKind, Plan};
+use strata_runtime::plan::DeviceKind;
 use strata_runtime::tensor::HostTensor;
 
-/// Runs a model.
+/// Run a model
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The model: .onnx, .mlir, an FX graph as .json, or an artifact .strata.
@@ -21,10 +22,11 @@ pub struct Args {
     /// Where to run.
     #[arg(long, value_enum, default_value = "cpu")]
     pub device: DeviceName,
-    /// NAME=FILE.npy or NAME=random:SEED; inputs that are not named are random with seed 0.
+    /// NAME=FILE.npy or NAME=random:SEED; inputs that are not named are random with seed 0. Arguments of MLIR are called
+    /// arg0, arg1, … unless `graph.name` names them.
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub inputs: Vec<String>,
-    /// NAME=N: the size that a symbol stands for; without it the symbol's hint, or 4.
+    /// NAME=N: the size that a symbol stands for; without it the size in the files of --input, the symbol's hint, or 4.
     #[arg(long = "dim", value_name = "NAME=N")]
     pub dims: Vec<String>,
     /// Write each result here as NAME.npy.
@@ -56,7 +58,7 @@ pub enum DeviceName {
 pub fn main(args: &Args) -> ExitCode {
     match run(args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(lines) => super::fail(&lines),
+        Err(lines) => super::fail_as(&lines, args.json),
     }
 }
 
@@ -91,15 +93,16 @@ fn run(args: &Args) -> Result<(), super::Failed> {
     let compile_seconds = started.elapsed().as_secs_f64();
     let plan = artifact.plan.clone();
     let device = open(plan.device)?;
-    let inputs = make_inputs(&plan, args)?;
+    let inputs = inputs::make(&plan, args)?;
     let started = Instant::now();
     let executable = Executable::new(artifact, device.clone()).map_err(text)?;
     let load_seconds = started.elapsed().as_secs_f64();
     let outputs = executable.run_host(&inputs).map_err(text)?;
     for (output, t) in plan.outputs.iter().zip(&outputs) {
         if let Some(dir) = &args.output_dir {
-            std::fs::create_dir_all(dir).map_err(text)?;
-            t.write_npy(&dir.join(format!("{}.npy", output.name))).map_err(text)?;
+            std::fs::create_dir_all(dir)
+                .map_err(|e| vec![format!("cannot make the folder {}: {e}", dir.display())])?;
+            t.write_npy(&dir.join(file_name(&output.name))).map_err(text)?;
         }
         if !args.json {
             println!("{}: {}", output.name, preview(t));
@@ -114,6 +117,7 @@ fn run(args: &Args) -> Result<(), super::Failed> {
             "{}",
             serde_json::json!({
                 "device": device.name(), "compile_seconds": compile_seconds, "phases": timings, "load_seconds": load_seconds,
+                "outputs": plan.outputs.iter().zip(&outputs).map(|(o, t)| output_json(&o.name, t, args)).collect::<Vec<_>>(),
                 "kernels": plan.kernels.len(), "steps": plan.steps.len(), "median_ms": bench,
                 "profile": profile.as_ref().map(|p| serde_json::to_value(p).unwrap_or_default()),
             })
@@ -143,55 +147,15 @@ fn preview(t: &HostTensor) -> String {
     format!("{}{:?} = {}{}", t.dtype(), t.shape(), values.join(", "), if t.len() > 8 { ", …" } else { "" })
 }
 
-fn pair(text: &str) -> Result<(&str, &str), super::Failed> {
-    text.split_once('=').ok_or_else(|| vec![format!("'{text}' is not of the form NAME=VALUE")])
+/// A name of the model as one of a file: models call their results anything, `/head/logits` too.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    format!("{}.npy", name.trim_start_matches(['/', '.']).chars().map(plain).collect::<String>())
 }
 
-/// The inputs of a call: files, or random numbers of the sizes that `--dim` gives.
-fn make_inputs(plan: &Plan, args: &Args) -> Result<Vec<HostTensor>, super::Failed> {
-    let mut sizes: Vec<i64> = Vec::new();
-    let dims = args.dims.iter().map(|d| pair(d)).collect::<Result<BTreeMap<_, _>, _>>()?;
-    for (i, s) in plan.symbols.iter().enumerate() {
-        let given = dims.get(s.info.name.as_str()).or(dims.get(format!("s{i}").as_str()));
-        sizes.push(match (given, &s.binding) {
-            (Some(n), _) => {
-                n.parse().map_err(|_| vec![format!("--dim {}={n} is not a number", s.info.name)])?
-            }
-            (None, Binding::Defined(e)) => e.eval(&sizes).unwrap_or(1),
-            (None, _) => s.info.hint.unwrap_or_else(|| 4.clamp(s.info.min, s.info.max)),
-        });
-    }
-    if let Some(unknown) = dims
-        .keys()
-        .find(|k| !plan.symbols.iter().enumerate().any(|(i, s)| s.info.name == **k || format!("s{i}") == **k))
-    {
-        let known: Vec<&str> = plan.symbols.iter().map(|s| s.info.name.as_str()).collect();
-        return Err(vec![format!("--dim {unknown}: no such symbol; known: {}", known.join(", "))]);
-    }
-    let given = args.inputs.iter().map(|d| pair(d)).collect::<Result<BTreeMap<_, _>, _>>()?;
-    if let Some(unknown) = given.keys().find(|k| !plan.inputs.iter().any(|i| i.name == **k)) {
-        let known: Vec<&str> = plan.inputs.iter().map(|i| i.name.as_str()).collect();
-        return Err(vec![format!("--input {unknown}: no such input; known: {}", known.join(", "))]);
-    }
-    plan.inputs
-        .iter()
-        .enumerate()
-        .map(|(k, input)| {
-            let value = given.get(input.name.as_str()).copied().unwrap_or("random:0");
-            let Some(seed) = value.strip_prefix("random:") else {
-                return HostTensor::read_npy(std::path::Path::new(value)).map_err(text);
-            };
-            let seed: u64 = seed.parse().map_err(|_| {
-                vec![format!("--input {}=random:{seed}: the seed is not a number", input.name)]
-            })?;
-            let buffer = &plan.buffers[input.buffer.0 as usize];
-            let shape: Option<Vec<usize>> =
-                buffer.shape.iter().map(|e| e.eval(&sizes).map(|n| n as usize)).collect();
-            let shape =
-                shape.ok_or_else(|| vec![format!("input {} has a size without a value", input.name)])?;
-            HostTensor::random(buffer.dtype, &shape, seed.wrapping_add(k as u64)).map_err(text)
-        })
-        .collect()
+fn output_json(name: &str, t: &HostTensor, args: &Args) -> serde_json::Value {
+    let file = args.output_dir.as_ref().map(|dir| dir.join(file_name(name)));
+    serde_json::json!({"name": name, "dtype": t.dtype().to_string(), "shape": t.shape(), "file": file})
 }
 
 /// The median time of a call in milliseconds, inputs and outputs on the device. On a GPU each sample is a run of calls, so that the

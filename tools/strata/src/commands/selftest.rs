@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Checks copies, kernels, products and convolutions of the GPU device against loops on the host.
+/// Check copies, kernels, products and convolutions of the GPU device against loops on the host
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Number of the GPU.

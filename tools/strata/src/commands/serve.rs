@@ -3,7 +3,7 @@
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 
-/// Serves compile requests on standard input and output. Started by programs, not by people.
+/// Serve compile requests on standard input and output; started by programs, not by people
 #[derive(clap::Args, Debug)]
 pub struct Args {}
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use strata_compiler::source::{Input, module};
 
-/// Shows a model in another form.
+/// Show a model in another form
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The model: .onnx, .mlir, an FX graph as .json, or an artifact .strata (plan only).
@@ -55,7 +55,7 @@ fn translate(args: &Args) -> Result<String, super::Failed> {
         let context = strata_dialects::context();
         let name = args.model.display().to_string();
         let program = module(&context, &input, &name, args.model.parent())
-            .map_err(|list| list.iter().map(|d| d.to_string()).collect::<Vec<_>>())?;
+            .map_err(|list| super::shown(&list, &input, &name))?;
         use melior::ir::operation::OperationLike;
         let flags = melior::ir::operation::OperationPrintingFlags::new().elide_large_elements_attributes(32);
         return program.as_operation().to_string_with_flags(flags).map_err(|e| vec![e.to_string()]);

@@ -31,6 +31,10 @@ fn read(args: &Args) -> Result<Source, String> {
     if file != Path::new("-") {
         let bytes =
             std::fs::read(file).map_err(|e| format!("{}: error: cannot be read: {e}", file.display()))?;
+        if file.extension().is_some_and(|e| e == "onnx") {
+            let (name, next) = (file.display(), "strata translate FILE --to=mlir makes MLIR of it");
+            return Err(format!("{name}: error: this is an ONNX model, and opt reads MLIR; {next}"));
+        }
         return Ok(Source { name: file.display().to_string(), bytes });
     }
     let mut bytes = Vec::new();
