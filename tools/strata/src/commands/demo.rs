@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use strata_compiler::compile::Options;
 use strata_compiler::target::Target;
+use strata_runtime::device::usable_libraries;
 use strata_runtime::exec::Executable;
 use strata_runtime::plan::{Plan, Step};
 use strata_runtime::tensor::HostTensor;
@@ -45,8 +46,9 @@ fn demo(args: &Args) -> Result<bool, super::Failed> {
         DeviceName::Cuda => Target::Nvptx { chip: "sm_90a".into() },
     };
     let model = args.folder.join("digits.onnx");
-    let fused = super::compile_file(&model, &Options::new(target.clone()))?;
     let device = open(target.device())?;
+    let options = Options { libraries: usable_libraries(&*device), ..Options::new(target) };
+    let fused = super::compile_file(&model, &options)?;
     let plan = fused.artifact.plan.clone();
     let executable = Executable::new(fused.artifact, device.clone()).map_err(text)?;
 
@@ -69,7 +71,7 @@ fn demo(args: &Args) -> Result<bool, super::Failed> {
 
     let batch = batch(args, &labels)?;
     let together = measure(&executable, &device, &batch, 50)?;
-    let single = super::compile_file(&model, &Options { fuse: false, ..Options::new(target) })?;
+    let single = super::compile_file(&model, &Options { fuse: false, ..options })?;
     let steps = single.artifact.plan.steps.len();
     let single = Executable::new(single.artifact, device.clone()).map_err(text)?;
     let alone = measure(&single, &device, &batch, 50)?;
