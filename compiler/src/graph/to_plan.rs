@@ -57,6 +57,8 @@ struct Planner<'c, 'm, 'k> {
     known: BTreeMap<usize, BufferId>,
     /// Values that are returned as they are, through views: their memory belongs to the caller. Value → result number.
     results: BTreeMap<usize, u32>,
+    /// The views between these and what is returned, likewise: a copy that one of them needs belongs to the caller too.
+    returned_views: BTreeMap<usize, u32>,
     /// Arena buffer → placed later.
     pending: BTreeSet<BufferId>,
     plan: Plan,
@@ -109,6 +111,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             called: vec![],
             known: BTreeMap::new(),
             results: BTreeMap::new(),
+            returned_views: BTreeMap::new(),
             pending: BTreeSet::new(),
             plan,
             constants: Constants::new(),
@@ -224,12 +227,20 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
 
     /// A buffer with the same elements in row-major order: itself, or a copy.
     fn dense(&mut self, id: BufferId) -> BufferId {
+        self.dense_in(id, None)
+    }
+
+    /// The same; a copy is memory of the caller where it is for that result.
+    fn dense_in(&mut self, id: BufferId, result: Option<u32>) -> BufferId {
         let b = self.get(id);
         if b.strides.as_ref().is_none_or(|s| *s == contiguous(&b.shape)) {
             return id;
         }
         let ty = TensorType { dtype: b.dtype, shape: b.shape.clone() };
-        let to = self.scratch(&ty);
+        let to = match result {
+            Some(n) => self.buffer(&ty, Place::Output(n)),
+            None => self.scratch(&ty),
+        };
         self.plan.steps.push(Step::Copy { from: id, to });
         to
     }
@@ -241,6 +252,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             while let Some(op) = strata_dialects::build::definition(value) {
                 match ir::name(&op) {
                     "graph.reshape" | "graph.transpose" => {
+                        self.returned_views.entry(key(value)).or_insert(n as u32);
                         value = op.operand(0).expect("views have an operand")
                     }
                     _ => break,
@@ -289,7 +301,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             }
             "reshape" => {
                 let from = operand(self, 0);
-                let of = self.dense(from);
+                let of = self.dense_in(from, self.returned_views.get(&key(result())).copied());
                 self.alias(result(), &view.results[0], of, None);
             }
             "transpose" => {

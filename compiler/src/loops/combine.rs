@@ -61,6 +61,11 @@ impl<'c> Combine<'c> {
         }
     }
 
+    /// Whether each step rounds, so that the number of terms that go one after another into the same number matters.
+    pub fn adds_up(&self) -> bool {
+        self.op == "arith.addf"
+    }
+
     /// The neutral element. Sums of floats start at +0: that a sum of negative zeros is then +0 is what the op table says.
     pub fn neutral(&self, context: &'c melior::Context) -> Attribute<'c> {
         let ty = dtype_to_mlir(context, self.dtype);

@@ -6,6 +6,7 @@ use super::emitter::{Emitter, Val};
 use super::group::{NodeId, V};
 use super::pointwise::store_at;
 use super::rows_plan::{Extent, Plan, Rows, plan};
+use super::runs::{chunk, in_runs};
 use melior::ir::Type;
 use strata_dialects::types::dtype_to_mlir;
 use strata_runtime::sym::{Expr, SymbolId};
@@ -136,13 +137,6 @@ impl<'c> Segment<'c> {
     }
 }
 
-/// How many of `count` positions from `first` on lie below `size`.
-fn chunk(e: &Emitter<'_, '_>, first: &Expr, count: i64, size: &Expr) -> Expr {
-    let all = Expr::from(count);
-    let last = first.clone() + Expr::from(count - 1);
-    if e.facts.below(&last, size) { all } else { (size.clone() - first.clone()).minimum(&all) }
-}
-
 /// A loop, unless there is exactly one iteration.
 fn loop_over<'c>(e: &mut Emitter<'c, '_>, count: &Expr, body: impl FnOnce(&mut Emitter<'c, '_>, Expr)) {
     if count.as_const() == Some(1) {
@@ -193,25 +187,28 @@ fn walk<'c>(
             {
                 continue;
             }
-            let variable = e.facts.variable(&count);
             let n = carried.len();
-            let mut initial = sums.clone();
-            (1..side_by_side).for_each(|_| initial.extend(&neutral));
-            let out = e.for_loop(&count, variable, &initial, |e, values| {
-                let mut next = Vec::new();
-                for u in 0..side_by_side {
-                    let column = start.clone()
-                        + Expr::from(variable) * Expr::from(step)
-                        + Expr::from(u * w.vector)
-                        + e.lane_expr();
-                    let mine = values[u as usize * n..(u as usize + 1) * n].to_vec();
-                    next.extend(body(e, column, mine));
-                }
-                next
+            sums = in_runs(e, &count, carried, &sums, &neutral, &mut |e, first, count, sums| {
+                let variable = e.facts.variable(count);
+                let mut initial = sums.to_vec();
+                (1..side_by_side).for_each(|_| initial.extend(&neutral));
+                let out = e.for_loop(count, variable, &initial, |e, values| {
+                    let mut next = Vec::new();
+                    for u in 0..side_by_side {
+                        let column = start.clone()
+                            + (first.clone() + Expr::from(variable)) * Expr::from(step)
+                            + Expr::from(u * w.vector)
+                            + e.lane_expr();
+                        let mine = values[u as usize * n..(u as usize + 1) * n].to_vec();
+                        next.extend(body(e, column, mine));
+                    }
+                    next
+                });
+                let all = |k: usize, c: &Combine<'c>| {
+                    (1..side_by_side as usize).fold(out[k], |s, u| c.apply(e, s, out[u * n + k]))
+                };
+                carried.iter().enumerate().map(|(k, (c, _))| all(k, c)).collect()
             });
-            for (k, (c, _)) in carried.iter().enumerate() {
-                sums[k] = (1..side_by_side as usize).fold(out[k], |s, u| c.apply(e, s, out[u * n + k]));
-            }
             start = start + count * Expr::from(step);
             if unroll == 1 {
                 break;
@@ -227,8 +224,18 @@ fn walk<'c>(
     if rest.as_const() == Some(0) {
         return scalars;
     }
-    let variable = e.facts.variable(&rest);
-    e.for_loop(&rest, variable, &scalars, |e, values| body(e, start + Expr::from(variable), values.to_vec()))
+    let neutral: Values<'c> = carried.iter().map(|c| c.1).collect();
+    let after_vectors = scalars != neutral;
+    let last = in_runs(e, &rest, carried, &neutral, &neutral, &mut |e, first, count, sums| {
+        let variable = e.facts.variable(count);
+        e.for_loop(count, variable, sums, |e, values| {
+            body(e, start.clone() + first.clone() + Expr::from(variable), values.to_vec())
+        })
+    });
+    if !after_vectors {
+        return last;
+    }
+    carried.iter().zip(scalars.iter().zip(last)).map(|((c, _), (sum, last))| c.apply(e, *sum, last)).collect()
 }
 
 /// The shape of the work of a task of rows.

@@ -17,6 +17,7 @@ pub mod pointwise;
 pub mod read;
 pub mod rows;
 pub mod rows_plan;
+pub mod runs;
 pub mod schedule;
 pub mod value;
 

@@ -6,6 +6,7 @@ use super::emitter::{Emitter, Val};
 use super::group::V;
 use super::pointwise::store_at;
 use super::rows_plan::{Extent, Held, Plan, Rows, plan};
+use super::runs::in_runs;
 use melior::ir::ValueLike;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::r#type::IntegerType;
@@ -239,26 +240,31 @@ impl<'c> RowsEmitter<'_, 'c> {
         }
     }
 
-    /// Runs `step` for the vectors of a thread, with values carried from one to the next.
+    /// Runs `step` for the vectors of a thread, with values carried from one to the next; `carried` says how they combine and what they
+    /// start from.
     fn for_vectors(
         &mut self,
         e: &mut Emitter<'c, '_>,
         stage: usize,
-        initial: Vec<V<'c>>,
+        carried: &[(Combine<'c>, V<'c>)],
         mut step: impl FnMut(&mut Self, &mut Emitter<'c, '_>, &Expr, Vec<V<'c>>) -> Vec<V<'c>>,
     ) -> Vec<V<'c>> {
+        let initial: Vec<V<'c>> = carried.iter().map(|c| c.1).collect();
         if !self.shape.looped {
             return (0..self.unrolled()).fold(initial, |carried, k| step(self, e, &k.into(), carried));
         }
         let bound = self.rows.columns.ceil_div(&(self.stride() * UNROLL).into());
-        let variable = e.facts.variable(&bound);
-        e.for_loop(&bound, variable, &initial, |e, carried| {
-            let vectors: Vec<Expr> =
-                (0..UNROLL).map(|u| Expr::from(variable) * Expr::from(UNROLL) + Expr::from(u)).collect();
-            for k in &vectors {
-                self.read(e, stage, k);
-            }
-            vectors.iter().fold(carried.to_vec(), |carried, k| step(self, e, k, carried))
+        in_runs(e, &bound, carried, &initial, &initial, &mut |e, first, count, carried| {
+            let variable = e.facts.variable(count);
+            e.for_loop(count, variable, carried, |e, carried| {
+                let number = first.clone() + Expr::from(variable);
+                let vectors: Vec<Expr> =
+                    (0..UNROLL).map(|u| number.clone() * Expr::from(UNROLL) + Expr::from(u)).collect();
+                for k in &vectors {
+                    self.read(e, stage, k);
+                }
+                vectors.iter().fold(carried.to_vec(), |carried, k| step(self, e, k, carried))
+            })
         })
     }
 
@@ -290,7 +296,9 @@ impl<'c> RowsEmitter<'_, 'c> {
                 e.constant_of(ty, combine.neutral(e.context()))
             })
             .collect();
-        let sums = self.for_vectors(e, stage, neutrals.clone(), |r, e, k, carried| {
+        let starts: Vec<_> =
+            generics.iter().map(|&g| Combine::of(e, g)).zip(neutrals.iter().copied()).collect();
+        let sums = self.for_vectors(e, stage, &starts, |r, e, k, carried| {
             let column = r.column_at(e, k);
             let present = r.present(e, k);
             let next = generics.iter().zip(carried).zip(&neutrals).map(|((&g, sum), &neutral)| {
@@ -323,7 +331,7 @@ impl<'c> RowsEmitter<'_, 'c> {
         let row = self.row.clone();
         let last = self.rows.stages.len();
         if outputs.iter().any(|(o, _)| self.rows.extent(e.group, *o) == Some(Extent::Full)) {
-            self.for_vectors(e, last, vec![], |r, e, k, _| {
+            self.for_vectors(e, last, &[], |r, e, k, _| {
                 let column = r.column_at(e, k);
                 let full: Vec<_> = outputs
                     .iter()

@@ -1,9 +1,11 @@
 //! Values on demand: what a tensor holds at a position, with everything that computes it inlined.
 
 use super::body::Body;
+use super::combine::Combine;
 use super::emitter::{Emitter, Place, Val, vector_of};
 use super::group::{Kind, NodeId, V};
 use super::index::{Stride, linearize, mentions, stride};
+use super::runs::in_runs;
 use melior::ir::attribute::{DenseElementsAttribute, FloatAttribute, IntegerAttribute};
 use melior::ir::{Attribute, Type, TypeLike, ValueLike};
 use std::collections::BTreeMap;
@@ -295,10 +297,21 @@ impl<'c> Emitter<'c, '_> {
                 .collect();
         };
         let size = self.group.generics[g].sizes[d].clone();
-        let variable = self.facts.variable(&size);
-        self.for_loop(&size, variable, carried, |e, carried| {
-            loops[d] = variable.into();
-            e.reduce_dims(g, rest, loops, carried, lanes)
+        let neutral = self.group.generics[g].combine.map(|_| Combine::of(self, g));
+        let Some(combine) = neutral.filter(|c| c.adds_up()) else {
+            let variable = self.facts.variable(&size);
+            return self.for_loop(&size, variable, carried, |e, carried| {
+                loops[d] = variable.into();
+                e.reduce_dims(g, rest, loops, carried, lanes)
+            });
+        };
+        let zero = self.constant_of(carried[0].r#type(), combine.neutral(self.context()));
+        in_runs(self, &size, &[(combine, zero)], carried, &[zero], &mut |e, first, count, carried| {
+            let variable = e.facts.variable(count);
+            e.for_loop(count, variable, carried, |e, carried| {
+                loops[d] = first.clone() + Expr::from(variable);
+                e.reduce_dims(g, rest, loops, carried, lanes)
+            })
         })
     }
 

@@ -12,6 +12,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn main(args: &Args) -> ExitCode {
+    // The driver's own cache of compiled PTX gives back other bytes than a compilation does (the same code), and one test compares bytes.
+    // SAFETY: no other thread has been started.
+    unsafe { std::env::set_var("CUDA_CACHE_DISABLE", "1") };
     match strata_runtime::device::cuda::selftest(args.gpu as _) {
         Ok(report) => {
             print!("{report}");
