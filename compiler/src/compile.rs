@@ -3,10 +3,9 @@
 use crate::driver::diagnostics::Diagnostic;
 use crate::driver::pass::Failure;
 use crate::driver::phase::{Phase, phases};
-use crate::driver::pipeline::nearest;
 use crate::driver::registry::PASSES;
 use crate::driver::run::{RunConfig, run};
-use crate::driver::step::{Step, StepKind, steps};
+use crate::driver::step::{Step, StepKind, steps, unknown_option, unknown_pass};
 use crate::graph::to_plan::{self, KernelInfo};
 use crate::graph::{KERNEL, entry};
 use crate::target::Target;
@@ -75,21 +74,12 @@ impl std::str::FromStr for PassSetting {
         let Some(((pass, option), value)) = parts else {
             return Err(format!("'{text}' is not of the form PASS.OPTION=VALUE"));
         };
-        let hint = |name: &str, known: Vec<&'static str>| {
-            let close = nearest(name, known.iter().copied());
-            close.first().map(|c| format!("; did you mean {c}?")).unwrap_or_default()
-        };
         let Some(pass) = PASSES.iter().find(|p| p.name == pass) else {
-            return Err(format!("no pass '{pass}'{}", hint(pass, PASSES.iter().map(|p| p.name).collect())));
+            return Err(unknown_pass(pass, PASSES.iter().map(|p| p.name)));
         };
         let known: Vec<&'static str> = pass.options.iter().map(|o| o.name).collect();
         let Some(option) = known.iter().copied().find(|o| *o == option) else {
-            let list = if known.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            return Err(format!("{} has no option '{option}'{} ({list})", pass.name, hint(option, known)));
+            return Err(unknown_option(pass.name, option, &known));
         };
         Ok(Self { pass: pass.name, option, value: value.to_owned() })
     }

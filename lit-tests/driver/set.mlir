@@ -5,10 +5,12 @@
 // RUN: not strata-translate %s --to=plan --set fuse 2>&1 | FileCheck %s --check-prefix=FORM
 // RUN: not strata-translate %s --to=plan --set fuse.libraries=some 2>&1 | FileCheck %s --check-prefix=VALUE
 // CHECK: kernel k0 = @k0 in image 0 block 64 shared 0
-// PASS: no pass 'linalg-to-loop'; did you mean linalg-to-loops?
-// OPTION: linalg-to-loops has no option 'sched'; did you mean schedule? (it has schedule)
+// PASS: unknown pass 'linalg-to-loop'; did you mean linalg-to-loops?
+// OPTION: the pass 'linalg-to-loops' has no option 'sched'; known: schedule
 // FORM: 'fuse' is not of the form PASS.OPTION=VALUE
-// VALUE: 'some' is not one of all, products, convolutions, none
+// RUN: not strata-translate %s --to=plan --set widen-sums.numerics=loose 2>&1 | FileCheck %s --check-prefix=NUMERICS
+// NUMERICS: option numerics: 'loose' is not one of default, strict
+// VALUE: option libraries: 'some' is not one of all, products, convolutions, none
 func.func @double(%x: tensor<4096xf32>) -> tensor<4096xf32> {
   %0 = graph.add %x, %x : tensor<4096xf32>
   return %0 : tensor<4096xf32>

@@ -36,6 +36,15 @@ func.func @read_twice(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %v: tensor<6xf32
   %2 = graph.add %0, %1 : tensor<4x6xf32>
   return %0, %2 : tensor<4x6xf32>, tensor<4x6xf32>
 }
+// A single number repeated along the dimension is a broadcast too, and not a vector.
+// CHECK-LABEL: func.func @one_number
+// CHECK-NOT: graph.linear
+func.func @one_number(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %v: tensor<1xf32>) -> tensor<4x6xf32> {
+  %0 = graph.dot_general %x, %w batch = [] x [] contracting = [1] x [1] : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>
+  %1 = graph.broadcast %v dims = [1] : (tensor<1xf32>) -> tensor<4x6xf32>
+  %2 = graph.add %0, %1 : tensor<4x6xf32>
+  return %2 : tensor<4x6xf32>
+}
 // CHECK-LABEL: func.func @along_rows
 // CHECK-NOT: graph.linear
 func.func @along_rows(%x: tensor<4x8xf32>, %w: tensor<6x8xf32>, %v: tensor<4xf32>) -> tensor<4x6xf32> {

@@ -5,6 +5,7 @@ use melior::Context;
 use melior::ir::{Location, Module};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 /// A level of the compiler, in the order in which programs go through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +49,27 @@ pub struct Pass {
     pub run: for<'c> fn(&PassCx<'c>, &Module<'c>) -> Result<(), Failure>,
 }
 
+/// How far results may differ from those of ops that are run one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Numerics {
+    /// Values may stay f32 between fused ops.
+    Default,
+    /// Each op rounds in its type.
+    Strict,
+}
+
+impl FromStr for Numerics {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "default" => Ok(Self::Default),
+            "strict" => Ok(Self::Strict),
+            _ => Err(format!("'{text}' is not one of default, strict")),
+        }
+    }
+}
+
 /// What a pass is given beside the module.
 pub struct PassCx<'c> {
     /// The module's context.
@@ -64,6 +86,17 @@ impl PassCx<'_> {
     /// The value of an option. Panics on one that the pass did not declare.
     pub fn option(&self, name: &str) -> &str {
         self.options.get(name).unwrap_or_else(|| panic!("the pass declares no option '{name}'"))
+    }
+
+    /// The value of an option that has to be read; what it says of others is the failure's reason.
+    pub fn parsed<T: FromStr<Err = String>>(&self, name: &str) -> Result<T, Failure> {
+        let fail = |m| Failure::new(Location::unknown(self.context), format!("option {name}: {m}"));
+        self.option(name).parse().map_err(fail)
+    }
+
+    /// Whether the option `numerics` asks for `strict` numerics.
+    pub fn strict(&self) -> Result<bool, Failure> {
+        Ok(self.parsed::<Numerics>("numerics")? == Numerics::Strict)
     }
 
     /// Adds to a counter.

@@ -108,13 +108,7 @@ fn step(name: &str, text: &str, at: usize, anchors: &[String]) -> Result<Step, P
     }
     let Some(known) = upstream::lookup(name) else {
         let names = registry::PASSES.iter().map(|p| p.name).chain(upstream::all().map(|p| p.name));
-        let close = nearest(name, names);
-        let hint = if close.is_empty() {
-            "`strata opt --list-passes` lists the passes".to_owned()
-        } else {
-            format!("did you mean {}?", close.join(", "))
-        };
-        return fail(format!("unknown pass '{name}'; {hint}"));
+        return fail(unknown_pass(name, names));
     };
     let given = match options(text) {
         Ok(given) => given,
@@ -143,7 +137,19 @@ fn own_options(pass: &Pass, text: &str) -> Result<BTreeMap<String, String>, Stri
     Ok(values)
 }
 
-fn unknown_option(pass: &str, key: &str, known: &[&str]) -> String {
+/// What is said of a name that none of `names` is.
+pub fn unknown_pass(name: &str, names: impl Iterator<Item = &'static str>) -> String {
+    let close = nearest(name, names);
+    let hint = if close.is_empty() {
+        "`strata opt --list-passes` lists the passes".to_owned()
+    } else {
+        format!("did you mean {}?", close.join(", "))
+    };
+    format!("unknown pass '{name}'; {hint}")
+}
+
+/// What is said of an option that a pass does not have.
+pub fn unknown_option(pass: &str, key: &str, known: &[&str]) -> String {
     let known =
         if known.is_empty() { "it has none".to_owned() } else { format!("known: {}", known.join(", ")) };
     format!("the pass '{pass}' has no option '{key}'; {known}")

@@ -24,17 +24,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
-    let strict = match cx.option("numerics") {
-        "strict" => true,
-        "default" => false,
-        other => {
-            return Err(Failure::new(
-                module.as_operation().location(),
-                format!("numerics={other} does not exist"),
-            )
-            .next("write numerics=default or numerics=strict"));
-        }
-    };
+    let strict = cx.strict()?;
     // SAFETY: the body lives as long as the module.
     let body: BlockRef<'c, 'c> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
     for op in ops(body) {

@@ -6,7 +6,7 @@
 //! that a library reads through strides, stay out (no attribute).
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::fusion_class::{Class, classify_all, libraries, repeat_free_ops};
+use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
 use crate::graph::units::{Unit, Units};
 use crate::graph::{entry, users};
@@ -74,7 +74,7 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     let Some(body) = ir::body(&function) else { return Ok(()) };
     repeat_free_ops(body)?;
     let enable = cx.option("enable") != "false";
-    let mut fusion = Fusion::new(ir::ops(body), libraries(cx)?)?;
+    let mut fusion = Fusion::new(ir::ops(body), cx.parsed("libraries")?)?;
     for i in (0..fusion.ops.len()).rev() {
         fusion.place(i, enable);
     }

@@ -4,7 +4,6 @@
 //! The sum is rounded once, so this is not for `strict` numerics; and it is not for own kernels, which fuse on the tensor level.
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::fusion_class::libraries;
 use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -13,6 +12,7 @@ use strata_dialects::build::definition;
 use strata_dialects::ops::products::free_dims;
 use strata_dialects::{Attr, Builder, OpView, TensorType};
 use strata_runtime::DType;
+use strata_runtime::device::Libraries;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -37,7 +37,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
-    if cx.option("numerics") == "strict" || !libraries(cx)?.products {
+    if cx.strict()? || !cx.parsed::<Libraries>("libraries")?.products {
         return Ok(());
     }
     for function in ir::functions(module) {
@@ -94,7 +94,9 @@ fn sum_of<'c, 'a>(add: OperationRef<'c, 'a>) -> Result<Option<Sum<'c, 'a>>, Stri
         }
         let (view, broadcast) = (OpView::new(&product)?, OpView::new(&repeated)?);
         let read_once = users(product.result(0).expect("one result").into()).len() == 1;
-        let along_last = broadcast.indices("dims") == [view.results[0].rank().wrapping_sub(1)];
+        // A vector of one element that is repeated along the last dimension is no bias of a library's.
+        let along_last = broadcast.indices("dims") == [view.results[0].rank().wrapping_sub(1)]
+            && broadcast.operands[0].shape.last() == view.results[0].shape.last();
         if view.operands[0].dtype.is_float() && read_once && along_last && free_dims(&view).1.len() == 1 {
             return Ok(Some(Sum { product, vector: operand(&repeated, 0) }));
         }

@@ -1,6 +1,6 @@
 //! What each op of the entry function is to fusion.
 
-use crate::driver::pass::{Failure, PassCx};
+use crate::driver::pass::Failure;
 use crate::graph::users;
 use crate::ir;
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -32,13 +32,6 @@ pub(super) enum Class {
     Rereads,
     /// Stays in the entry function.
     Plan,
-}
-
-/// The value of a pass's option `libraries`.
-pub(super) fn libraries(cx: &PassCx<'_>) -> Result<Libraries, Failure> {
-    cx.option("libraries").parse().map_err(|m: String| {
-        Failure::new(melior::ir::Location::unknown(cx.context), format!("libraries: {m}"))
-    })
 }
 
 fn classify(view: &OpView, libraries: Libraries) -> Class {

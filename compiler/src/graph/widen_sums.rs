@@ -33,7 +33,7 @@ pub static PASS: Pass = Pass {
 };
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
-    if cx.option("numerics") == "strict" {
+    if cx.strict()? {
         return Ok(());
     }
     for function in ir::functions(module) {

@@ -40,17 +40,7 @@ enum Decision {
 }
 
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
-    let fast = match cx.option("numerics") {
-        "default" => true,
-        "strict" => false,
-        other => {
-            return Err(Failure::new(
-                module.as_operation().location(),
-                format!("unknown numerics '{other}'"),
-            )
-            .next("write numerics=default or numerics=strict"));
-        }
-    };
+    let fast = !cx.strict()?;
     let all = functions(module);
     let marked = all.iter().any(|f| f.has_attribute(KERNEL) || f.has_attribute(ENTRY));
     for function in all {

@@ -76,23 +76,25 @@ pub fn open(kind: DeviceKind) -> Result<Arc<dyn Device>, super::Failed> {
 
 fn run(args: &Args) -> Result<(), super::Failed> {
     let started = Instant::now();
-    let (artifact, timings) = if args.model.extension().is_some_and(|e| e == "strata") {
-        (Artifact::read(&args.model).map_err(text)?, vec![])
+    let (artifact, device, timings) = if args.model.extension().is_some_and(|e| e == "strata") {
+        let artifact = Artifact::read(&args.model).map_err(text)?;
+        let device = open(artifact.plan.device)?;
+        (artifact, device, vec![])
     } else {
         let mut options = args.how.options();
         if args.device == DeviceName::Cuda && options.target.device() == DeviceKind::Cpu {
             options.target = Target::Nvptx { chip: "sm_90a".into() };
         }
-        options.libraries = options.libraries.and(usable_libraries(&*open(options.target.device())?));
+        let device = open(options.target.device())?;
+        options.libraries = options.libraries.and(usable_libraries(&*device));
         let compiled = super::compile_file(&args.model, &options)?;
         for event in &compiled.events {
             eprintln!("{event}");
         }
-        (compiled.artifact, compiled.timings)
+        (compiled.artifact, device, compiled.timings)
     };
     let compile_seconds = started.elapsed().as_secs_f64();
     let plan = artifact.plan.clone();
-    let device = open(plan.device)?;
     let inputs = inputs::make(&plan, args)?;
     let started = Instant::now();
     let executable = Executable::new(artifact, device.clone()).map_err(text)?;
