@@ -6,7 +6,7 @@ use crate::driver::phase::{Phase, phases};
 use crate::driver::registry::PASSES;
 use crate::driver::run::{RunConfig, run};
 use crate::driver::step::{Step, StepKind, steps, unknown_option, unknown_pass};
-use crate::graph::to_plan::{self, KernelInfo};
+use crate::graph::to_plan::{self, KernelFacts, KernelInfo};
 use crate::graph::{KERNEL, entry};
 use crate::target::Target;
 use crate::{cpu, gpu, ir};
@@ -144,7 +144,7 @@ pub fn compile<'c>(
 ) -> Result<Compiled, CompileError> {
     let mut timings = Vec::new();
     let config = RunConfig::new(options.target.clone());
-    let mut summaries = BTreeMap::new();
+    let mut facts = BTreeMap::new();
     for (number, phase) in phases(&options.target).iter().enumerate().skip(1) {
         let started = Instant::now();
         let list = phase_steps(phase, options)?;
@@ -154,7 +154,7 @@ pub fn compile<'c>(
         })?;
         if phase.name == "fused" {
             for f in ir::functions(module).iter().filter(|f| f.has_attribute(KERNEL)) {
-                summaries.insert(ir::symbol_name(f), to_plan::summary(f));
+                facts.insert(ir::symbol_name(f), KernelFacts::of(f));
             }
         }
         if let Some(dir) = &options.dump_dir {
@@ -164,7 +164,7 @@ pub fn compile<'c>(
     }
 
     let started = Instant::now();
-    let (kernels, images) = codegen(context, module, options, &mut summaries)?;
+    let (kernels, images) = codegen(context, module, options, &mut facts)?;
     timings.push(("codegen".to_owned(), started.elapsed().as_nanos() as u64));
 
     let started = Instant::now();
@@ -211,7 +211,7 @@ fn codegen<'c>(
     context: &'c Context,
     module: &Module<'c>,
     options: &Options,
-    summaries: &mut BTreeMap<String, String>,
+    facts: &mut BTreeMap<String, KernelFacts>,
 ) -> Result<Generated, CompileError> {
     let mut kernels = BTreeMap::new();
     let mut images = Vec::new();
@@ -219,7 +219,7 @@ fn codegen<'c>(
         let info = KernelInfo {
             symbol: meta.name.clone(),
             image: image as u32,
-            summary: summaries.remove(&meta.name).unwrap_or_default(),
+            facts: facts.remove(&meta.name).unwrap_or_default(),
             block: meta.block,
             shared_bytes: meta.shared_bytes,
             grid: meta.grid,

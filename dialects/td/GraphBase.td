@@ -40,6 +40,16 @@ def Graph_ReduceKind : I32EnumAttr<"ReduceKind", "how a reduction combines", [
     I32EnumAttrCase<"Prod", 3, "prod">, I32EnumAttrCase<"Any", 4, "any">, I32EnumAttrCase<"All", 5, "all">]> {
   let cppNamespace = "::strata::graph";
 }
+def Graph_ScatterKind : I32EnumAttr<"ScatterKind", "what happens to an element that is scattered to", [
+    I32EnumAttrCase<"Set", 0, "set">, I32EnumAttrCase<"Add", 1, "add">, I32EnumAttrCase<"Mul", 2, "mul">,
+    I32EnumAttrCase<"Max", 3, "max">, I32EnumAttrCase<"Min", 4, "min">]> {
+  let cppNamespace = "::strata::graph";
+}
+def Graph_ScanKind : I32EnumAttr<"ScanKind", "how a scan combines", [
+    I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">, I32EnumAttrCase<"Min", 2, "min">,
+    I32EnumAttrCase<"Prod", 3, "prod">]> {
+  let cppNamespace = "::strata::graph";
+}
 def Graph_CompareDirection : I32EnumAttr<"CompareDirection", "which comparison", [
     I32EnumAttrCase<"Eq", 0, "eq">, I32EnumAttrCase<"Ne", 1, "ne">, I32EnumAttrCase<"Lt", 2, "lt">,
     I32EnumAttrCase<"Le", 3, "le">, I32EnumAttrCase<"Gt", 4, "gt">, I32EnumAttrCase<"Ge", 5, "ge">]> {

@@ -135,6 +135,11 @@ def Graph_ArgReduceOp : Graph_InferredOp<"arg_reduce"> {
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$kind $operand `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
 }
+def Graph_ScanOp : Graph_UnaryOp<"scan"> {
+  let summary = "running combination along a dimension: element i of the result combines the operand's elements 0 … i";
+  let arguments = (ins AnyRankedTensor:$operand, Graph_ScanKind:$kind, I64Attr:$dim);
+  let assemblyFormat = "$kind $operand `dim` `=` $dim attr-dict `:` type($result)";
+}
 def Graph_ReduceWindowOp : Graph_InferredOp<"reduce_window"> {
   let summary = "combination over sliding windows; what lies outside is the neutral element";
   let arguments = (ins AnyRankedTensor:$operand, Graph_ReduceKind:$kind, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$strides,
@@ -174,6 +179,13 @@ def Graph_GatherOp : Graph_InferredOp<"gather"> {
   let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$indices, I64Attr:$dim);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$operand `at` $indices `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+}
+
+def Graph_ScatterOp : Graph_InferredOp<"scatter"> {
+  let summary = "the operand with slices along one dimension, picked by an integer tensor, replaced by updates or combined with them";
+  let arguments = (ins AnyRankedTensor:$operand, AnyRankedTensor:$indices, AnyRankedTensor:$updates, Graph_ScatterKind:$kind, I64Attr:$dim);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $updates `into` $operand `at` $indices `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
 }
 
 //===--- composites ---===//

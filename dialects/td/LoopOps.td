@@ -34,6 +34,32 @@ def Loop_CombineKind : I32EnumAttr<"CombineKind", "how a collective combines", [
   let cppNamespace = "::strata::loop";
 }
 
+def Loop_ScatterKind : I32EnumAttr<"ScatterKind", "what happens to an element that is scattered to", [
+    I32EnumAttrCase<"Set", 0, "set">, I32EnumAttrCase<"Add", 1, "add">, I32EnumAttrCase<"Mul", 2, "mul">,
+    I32EnumAttrCase<"Max", 3, "max">, I32EnumAttrCase<"Min", 4, "min">]> {
+  let cppNamespace = "::strata::loop";
+}
+
+def Loop_ScatterOp : Op<Loop_Dialect, "scatter", [Pure]> {
+  let summary = "the destination with slices along one dimension replaced by updates or combined with them";
+  let description = [{
+    An op of the tensor level, as linalg has none for it: element `(i…, j…, k…)` of the updates goes to `(i…, indices(j…), k…)` of the
+    result, which is the destination elsewhere. A negative index counts from the end; what is still outside is left out. Where two
+    updates have one place, `set` keeps one of them.
+  }];
+  let arguments = (ins AnyRankedTensor:$updates, AnyRankedTensor:$dest, AnyRankedTensor:$indices, Loop_ScatterKind:$kind, I64Attr:$dim);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $updates `into` $dest `at` $indices `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+}
+
+def Loop_ScanOp : Op<Loop_Dialect, "scan", [Pure]> {
+  let summary = "running combination along a dimension, kept in f32 for narrower floats";
+  let description = [{ An op of the tensor level, as linalg has none for it. }];
+  let arguments = (ins AnyRankedTensor:$source, Loop_CombineKind:$kind, I64Attr:$dim);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $source `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+}
+
 def Loop_AllReduceOp : Op<Loop_Dialect, "all_reduce"> {
   let summary = "combines a private array over its threads, in place";
   let description = [{

@@ -52,6 +52,8 @@ struct Group {
     domain: Option<(Vec<Expr>, Vec<usize>)>,
     /// Shape of its first result.
     shape: Vec<Expr>,
+    /// Whether it has one result only: a scatter or a scan.
+    single: bool,
 }
 
 struct Fusion<'c, 'm> {
@@ -163,14 +165,18 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 ([g], false) => self.may_join(i, *g).then_some(*g),
                 // Further users elsewhere: the value becomes a result of the group too.
                 (list, _) => list.iter().copied().find(|&g| {
-                    self.groups[g].shape == *shape && self.may_join(i, g) && !self.makes_cycle(i, g)
+                    !self.groups[g].single
+                        && self.groups[g].shape == *shape
+                        && self.may_join(i, g) && !self.makes_cycle(i, g)
                 }),
             };
             if choice.is_some() {
                 return choice;
             }
         }
-        self.groups.push(Group { unit: self.units.add(), size: 0, domain: None, shape: shape.clone() });
+        let single = matches!(view.spec.mnemonic(), "scatter" | "scan");
+        let unit = self.units.add();
+        self.groups.push(Group { unit, size: 0, domain: None, shape: shape.clone(), single });
         Some(self.groups.len() - 1)
     }
 
@@ -185,7 +191,12 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
         if !cheap && inside().any(|&u| self.classes[u] == Class::Rereads) {
             return false;
         }
+        if inside().any(|&u| self.classes[u] == Class::Scatter && self.is_operand(u, 0, i)) {
+            return false;
+        }
         match &self.classes[i] {
+            Class::Reduce { .. } | Class::Scatter if group.single => false,
+            Class::Scatter => false,
             Class::Free | Class::Inline | Class::Reshape => true,
             Class::Rereads | Class::Plan => false,
             Class::Reduce { joins: false, .. } => false,
@@ -206,6 +217,15 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 })
             }
         }
+    }
+
+    /// Whether the result of op `i` is operand `k` of op `u`.
+    fn is_operand(&self, u: usize, k: usize, i: usize) -> bool {
+        let result = self.ops[i].result(0).expect("a result");
+        self.ops[u].operand(k).is_ok_and(|v| {
+            // SAFETY: comparison of live values.
+            unsafe { mlir_sys::mlirValueEqual(v.to_raw(), result.to_raw()) }
+        })
     }
 
     /// Whether group `g` depends on a user of op `i` outside of it: then it cannot also produce `i`.
@@ -244,13 +264,8 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
         };
         let from = contiguous(&transpose.operands[0].shape);
         let strides: Vec<Expr> = transpose.indices("permutation").iter().map(|&d| from[d].clone()).collect();
-        let result = self.ops[i].result(0).expect("a result");
         let side = |k: usize| {
-            let same = self.ops[u].operand(k).is_ok_and(|v| {
-                // SAFETY: comparison of live values.
-                unsafe { mlir_sys::mlirValueEqual(v.to_raw(), result.to_raw()) }
-            });
-            if same { strides.clone() } else { contiguous(&product.operands[k].shape) }
+            if self.is_operand(u, k, i) { strides.clone() } else { contiguous(&product.operands[k].shape) }
         };
         debug_assert!(product.attr("lhs_batch").is_some_and(|a| matches!(a, Attr::Ints(_))));
         product_layout(product, &side(0), &side(1)).is_some()

@@ -30,6 +30,8 @@ pub(super) enum Class {
     Reduce { shape: Vec<Expr>, dims: Vec<usize>, joins: bool },
     /// Reads its operands several times.
     Rereads,
+    /// Computes its operands where it uses them, but is the only result of its kernel; the first operand comes from a buffer.
+    Scatter,
     /// Stays in the entry function.
     Plan,
 }
@@ -48,7 +50,8 @@ fn classify(view: &OpView, libraries: Libraries) -> Class {
             dims: vec![view.int("dim") as usize],
             joins: false,
         },
-        "reduce_window" => Class::Rereads,
+        "reduce_window" | "scan" => Class::Rereads,
+        "scatter" => Class::Scatter,
         "dot_general" if libraries.products && view.operands[0].dtype.is_float() => Class::Plan,
         "linear" => Class::Plan,
         "convolution" if libraries.convolutions => Class::Plan,

@@ -1,5 +1,6 @@
 //! The plan of a module whose kernels are compiled: the entry function's ops become steps over buffers.
 
+mod facts;
 mod product;
 
 use crate::driver::pass::Failure;
@@ -8,6 +9,7 @@ use crate::graph::entry;
 use crate::graph::product_layout::contiguous;
 use crate::graph::symbols;
 use crate::ir;
+pub use facts::KernelFacts;
 use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, StringAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, Module, Value, ValueLike};
@@ -25,8 +27,8 @@ pub struct KernelInfo {
     pub symbol: String,
     /// Index of the image in the artifact.
     pub image: u32,
-    /// Ops in it, for reports.
-    pub summary: String,
+    /// What its graph ops say.
+    pub facts: KernelFacts,
     /// Threads a block.
     pub block: u32,
     /// Dynamic shared memory in bytes.
@@ -326,19 +328,27 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                         self.plan.kernels.push(Kernel {
                             name: info.symbol.clone(),
                             image: info.image,
-                            summary: info.summary.clone(),
+                            summary: info.facts.summary.clone(),
                             block: info.block,
                             shared_bytes: info.shared_bytes,
                         });
                         self.called.len() - 1
                     }
                 };
+                let starts = info.facts.starts.clone();
                 let mut operands: Vec<BufferId> = Vec::new();
-                for v in op.operands() {
+                for (i, v) in op.operands().enumerate() {
                     let b = self.of(v);
-                    operands.push(self.dense(b));
+                    // A copy is made anyway where the kernel changes it.
+                    operands.push(if starts.iter().any(|s| s.operand == i) { b } else { self.dense(b) });
                 }
-                let results = op.results().map(|r| self.written(r.into())).collect::<Result<_, _>>()?;
+                let mut results = Vec::new();
+                for (i, r) in op.results().enumerate() {
+                    results.push(match starts.iter().find(|s| s.result == i) {
+                        Some(start) => self.changed(op, r.into(), start, &mut operands)?,
+                        None => self.written(r.into())?,
+                    });
+                }
                 self.plan.steps.push(Step::Launch {
                     kernel: kernel as u32,
                     operands,
@@ -452,15 +462,4 @@ fn buffers_of(step: &Step) -> Vec<BufferId> {
         Step::Copy { from, to } => vec![*from, *to],
         Step::HostCall(h) => h.inputs.iter().chain(&h.outputs).copied().collect(),
     }
-}
-
-/// The ops of a kernel function, for reports: `exp,sub,reduce`. What costs nothing is left out.
-pub fn summary(function: &OperationRef<'_, '_>) -> String {
-    let Some(body) = ir::body(function) else { return String::new() };
-    let names: Vec<&str> = ir::ops(body)
-        .iter()
-        .filter_map(|op| ir::name(op).strip_prefix("graph."))
-        .filter(|n| !matches!(*n, "constant" | "broadcast" | "dim" | "iota"))
-        .collect();
-    if names.is_empty() { "copy".into() } else { names.join(",") }
 }

@@ -7,13 +7,15 @@ use super::scalar::Cell;
 use super::{Interpreter, views};
 use crate::driver::pass::Failure;
 use crate::ir::{body, name, ops};
-use melior::ir::attribute::ArrayAttribute;
+use melior::ir::attribute::{ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{AttributeLike, BlockLike, TypeLike, Value, ValueLike};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use strata_dialects::Attr;
-use strata_dialects::reference::{RefTensor, Values};
+use strata_dialects::ops::indexing::{ScatterKind, scatter};
+use strata_dialects::ops::reductions::{ReduceKind, scan};
+use strata_dialects::reference::{RefTensor, Scalar, Values};
 use strata_runtime::DType;
 
 /// A value of a function of this level.
@@ -193,6 +195,23 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
         "tensor.extract_slice" => one(views::extract_slice(op, env)?),
         "tensor.pad" => one(views::pad(op, env, cx.rounding)?),
         "tensor.concat" => one(views::concat(op, env)?),
+        "loop.scatter" => {
+            let [updates, dest, indices] =
+                [0, 1, 2].map(|i| operand(i).and_then(|v| tensor_of(env, v)));
+            let (updates, dest, indices) = (updates?, dest?, indices?);
+            let (kind, dim) = (case(&op)?, dim(&op)?);
+            let kind = ScatterKind::from_case(kind).ok_or_else(|| format!("a scatter of kind {kind}"))?;
+            let mut out: Vec<Scalar> = (0..dest.len()).map(|i| dest.get(i)).collect();
+            scatter(kind, dim, &mut out, &dest.shape, &indices, &updates, cx.rounding);
+            one(RefTensor::generate(dest.dtype, &dest.shape, cx.rounding, |i| out[i]))
+        }
+        "loop.scan" => {
+            let kind = case(&op)?;
+            let kinds = [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min];
+            let kind = usize::try_from(kind).ok().and_then(|k| kinds.get(k)).ok_or_else(|| "a scan of another kind".to_owned())?;
+            let source = tensor_of(env, operand(0)?)?;
+            one(scan(*kind, dim(&op)?, &source, cx.rounding))
+        }
         other => match cx.limited(decode(&op, cx.rounding))? {
             Some(f) => {
                 let row = op.operands().map(|v| cell_of(env, v)).collect::<Step<Vec<_>>>()?;
@@ -204,6 +223,25 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
             .into())),
         },
     }
+}
+
+fn integer(op: &OperationRef<'_, '_>, name: &str) -> Step<i64> {
+    let a = op.attribute(name).map_err(|e| e.to_string())?;
+    IntegerAttribute::try_from(a).map(|a| a.value()).map_err(|e| e.to_string())
+}
+
+/// The number of the attribute `kind`.
+fn case(op: &OperationRef<'_, '_>) -> Step<i32> {
+    Ok(integer(op, "kind")? as i32)
+}
+
+/// The attribute `dim`, which has to be a dimension of the result.
+fn dim(op: &OperationRef<'_, '_>) -> Step<usize> {
+    let d = integer(op, "dim")?;
+    let ty = op.result(0).map_err(|e| e.to_string())?.r#type();
+    // SAFETY: the type of a result of a tensor op.
+    let rank = unsafe { mlir_sys::mlirShapedTypeGetRank(ty.to_raw()) };
+    usize::try_from(d).ok().filter(|_| d < rank).ok_or_else(|| format!("dimension {d} of a tensor of rank {rank}"))
 }
 
 /// How an operand of a generic is addressed.

@@ -1,6 +1,7 @@
 //! What the two back ends share: turning a loop-level function into straight code on pointers, and LLVM.
 
 pub mod affine;
+pub mod atomic;
 pub mod llvm;
 pub mod metadata;
 pub mod signature;

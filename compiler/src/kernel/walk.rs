@@ -139,6 +139,7 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
             }
             "vector.load" | "memref.load" => self.load(op),
             "vector.store" | "memref.store" => self.store(op),
+            "memref.atomic_rmw" => self.atomic(op),
             "scf.for" if self.should_unroll(op) => self.unroll(op),
             "scf.for" | "scf.if" | "scf.while" | "scf.index_switch" => self.with_regions(op),
             other if other.starts_with("memref.") || op.region_count() > 0 => Err(unsupported(op)),
@@ -324,13 +325,17 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         Ok(())
     }
 
+    fn atomic(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
+        let value = self.get(op.operand(0).expect("a value"));
+        let (pointer, memory) = self.address(op, 1)?;
+        writable(op, &memory)?;
+        super::atomic::lower(&self.b, op, value, pointer)
+    }
+
     fn store(&mut self, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
         let mut v = self.get(op.operand(0).expect("a value"));
         let (pointer, memory) = self.address(op, 1)?;
-        if !memory.writable {
-            return Err(Failure::new(op.location(), "a store to a buffer that the kernel only reads")
-                .next("mark the argument with loop.out"));
-        }
+        writable(op, &memory)?;
         let stored = storage(&self.b, v.r#type());
         if stored != v.r#type() {
             v = self.b.value("arith.extui", &[v], stored, &[]);
@@ -339,6 +344,15 @@ impl<'c, T: Target<'c>> Walk<'c, T> {
         self.b.op("llvm.store", &[v, pointer], &[], &[("alignment", align)], vec![]);
         Ok(())
     }
+}
+
+/// Refuses to change what a kernel only reads.
+fn writable(op: OperationRef<'_, '_>, memory: &Memory<'_>) -> Result<(), Failure> {
+    if memory.writable {
+        return Ok(());
+    }
+    Err(Failure::new(op.location(), "a store to a buffer that the kernel only reads")
+        .next("mark the argument with loop.out"))
 }
 
 /// Pointer to element `index` of `memory`. That it is in bounds cannot be said through MLIR's C interface; it is added in LLVM IR.

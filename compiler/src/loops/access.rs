@@ -35,6 +35,27 @@ impl<'c> Emitter<'c, '_> {
         self.b().op("memref.store", &operands, &[], &[], vec![]);
     }
 
+    /// The type in which elements are combined: f32 for narrower floats.
+    pub fn accumulator(&self, dtype: DType) -> DType {
+        if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
+    }
+
+    /// A scalar of `dtype` in the type in which such are combined.
+    pub fn wide(&self, v: V<'c>, dtype: DType) -> V<'c> {
+        match self.accumulator(dtype) {
+            wide if wide == dtype => v,
+            wide => self.b().value("arith.extf", &[v], dtype_to_mlir(self.context(), wide), &[]),
+        }
+    }
+
+    /// A combined scalar, rounded to `dtype`.
+    pub fn narrow(&self, v: V<'c>, dtype: DType) -> V<'c> {
+        if self.accumulator(dtype) == dtype {
+            return v;
+        }
+        self.b().value("arith.truncf", &[v], dtype_to_mlir(self.context(), dtype), &[])
+    }
+
     /// `index` for lane 0.
     pub fn lane_zero(&self, index: &[Expr]) -> Vec<Expr> {
         self.at_lane(index, 0)

@@ -176,7 +176,8 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The variable that stands for an index value.
-    fn variable_of(&mut self, v: V<'c>) -> Expr {
+    /// A variable that stands for an index value.
+    pub(super) fn variable_of(&mut self, v: V<'c>) -> Expr {
         let key = v.to_raw().ptr as usize;
         if let Some(&s) = self.bound.get(&key) {
             return s.into();

@@ -4,6 +4,8 @@ use super::domain::parts;
 use super::group::{Group, Kind, NodeId};
 use super::index::Facts;
 use super::rows_plan::{Rows, needed};
+use super::scan::{Scan, scan_of};
+use super::scatter::{domain, scatter_of};
 use super::schedule::Schedule;
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
@@ -11,6 +13,9 @@ use strata_runtime::sym::{Expr, gcd};
 
 /// A schedule for a kernel.
 pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedule {
+    if let Some(s) = group.outputs.iter().find_map(|&o| scan_of(group, o)) {
+        return scan(group, &s, target);
+    }
     match target.device() {
         DeviceKind::Cuda => rows.and_then(|r| rows_gpu(group, r)).unwrap_or_else(|| pointwise_gpu(group)),
         DeviceKind::Cpu => {
@@ -23,6 +28,11 @@ pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedu
 /// Number of elements of a node.
 pub fn numel(group: &Group<'_>, node: NodeId) -> Expr {
     group.nodes[node].shape.iter().cloned().product()
+}
+
+/// Number of positions that a kernel goes through for an output.
+fn extent(group: &Group<'_>, output: NodeId) -> Expr {
+    domain(group, output).iter().cloned().product()
 }
 
 /// A size as a number: itself, or by the symbols' hints.
@@ -79,17 +89,37 @@ fn pointwise_gpu(group: &Group<'_>) -> Schedule {
     let reduces = needed(group)
         .iter()
         .any(|&n| matches!(group.nodes[n].kind, Kind::Generic(g, _) if group.generics[g].reduces()));
-    let vector = if reduces {
+    let scatters = group.outputs.iter().any(|&o| scatter_of(group, o).is_some());
+    let vector = if reduces || scatters {
         1
     } else {
         let last = |&o: &NodeId| group.nodes[o].shape.last().map_or(1, |last| vector_for(group, last, 16));
         group.outputs.iter().map(last).min().unwrap_or(1)
     };
-    let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
+    let size = group.outputs.iter().map(|&o| guess(group, &extent(group, o))).max().unwrap_or(0);
     // Two vectors a thread keep more reads under way, where there is enough for every processor: bias_gelu_residual on an H200 takes
     // 0.0951 ms so, 0.0976 with one vector, and 0.0985 with one in blocks of 256 threads.
     let full = 16 * 128 * PROCESSORS;
     Schedule::Pointwise { vector, threads: 128, per_thread: if size / vector < full { 1 } else { 2 } }
+}
+
+/// Positions after the indexed dimension that a task of a scatter takes on the CPU.
+const SCATTER_TASK: i64 = 256;
+
+/// A schedule for running combinations.
+fn scan(group: &Group<'_>, s: &Scan, target: &Target) -> Schedule {
+    let length = guess(group, &group.nodes[s.source].shape[s.dim]).max(1);
+    match target.device() {
+        // Sixteen elements a thread, up to 256 threads: the pieces' totals are added one after another.
+        DeviceKind::Cuda => {
+            let threads = ((length + 15) / 16) as u64;
+            Schedule::Scan { threads: threads.next_power_of_two().clamp(32, 256) as i64 }
+        }
+        DeviceKind::Cpu => {
+            let bytes = 2 * length.saturating_mul(group.nodes[s.source].dtype.size() as i64);
+            Schedule::ScanTasks { rows: (TASK_BYTES / bytes).max(1) }
+        }
+    }
 }
 
 /// Bytes that a task moves, about.
@@ -110,6 +140,10 @@ fn bytes_per_element(group: &Group<'_>, size: i64) -> i64 {
 fn tasks(group: &Group<'_>, lanes: i64) -> Schedule {
     let size = group.outputs.iter().map(|&o| guess(group, &numel(group, o))).max().unwrap_or(0);
     let task = (TASK_BYTES / bytes_per_element(group, size)).max(1) as u64;
+    if group.outputs.iter().any(|&o| scatter_of(group, o).is_some()) {
+        // Each task goes through all indices: few tasks with long runs.
+        return Schedule::Tasks { vector: 1, task: SCATTER_TASK };
+    }
     let short = group
         .outputs
         .iter()

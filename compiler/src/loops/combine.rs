@@ -22,6 +22,11 @@ pub struct Combine<'c> {
 }
 
 impl<'c> Combine<'c> {
+    /// A way to combine, by the op's name.
+    pub fn plain(op: &'static str, dtype: DType) -> Self {
+        Self { op, dtype, fastmath: None }
+    }
+
     /// How a reduction combines.
     pub fn of(e: &Emitter<'c, '_>, generic: usize) -> Self {
         let (op, v) = e.group.generics[generic].combine.expect("a reduction that combines");

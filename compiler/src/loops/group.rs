@@ -6,6 +6,8 @@ use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, BlockLike, BlockRef, Location, Value, ValueLike};
 use std::collections::BTreeMap;
 pub use strata_dialects::build::definition;
+use strata_dialects::ops::indexing::ScatterKind;
+use strata_dialects::ops::reductions::ReduceKind;
 use strata_runtime::DType;
 use strata_runtime::sym::{Expr, Symbol};
 
@@ -48,6 +50,28 @@ pub enum Kind<'c> {
     Concat(Vec<NodeId>, usize),
     /// The same row-major elements under another shape.
     Reshape(NodeId),
+    /// The elements of an operand with updates written to places along `dim` that indices say. Only as the kernel's result.
+    Scatter {
+        /// How an update meets the element.
+        kind: ScatterKind,
+        /// The operand.
+        dest: NodeId,
+        /// Places along `dim`.
+        indices: NodeId,
+        /// What is written.
+        updates: NodeId,
+        /// The dimension that the indices are places of.
+        dim: usize,
+    },
+    /// Running combinations along a dimension. Only as the kernel's result.
+    Scan {
+        /// What is combined.
+        source: NodeId,
+        /// The op: `add`, `mul`, `max`, `min`.
+        kind: ReduceKind,
+        /// The dimension.
+        dim: usize,
+    },
 }
 
 /// A `linalg.generic`.
@@ -143,7 +167,7 @@ pub fn dependences(group: &Group<'_>) -> Vec<Vec<bool>> {
             Kind::Splat(_) | Kind::Empty => vec![false; rank],
             Kind::Constant(list) => vec![list.len() > 1; rank],
             Kind::Slice(source, ..) => all[*source].clone(),
-            Kind::Pad(..) | Kind::Concat(..) => vec![true; rank],
+            Kind::Pad(..) | Kind::Concat(..) | Kind::Scatter { .. } | Kind::Scan { .. } => vec![true; rank],
             Kind::Reshape(source) => vec![all[*source].contains(&true); rank],
             Kind::Generic(g, result) => {
                 let g = &group.generics[*g];

@@ -1,12 +1,14 @@
 //! Pass `linalg-to-loops`: every tensor-level kernel function becomes a scheduled loop nest on memrefs.
 
 use super::emitter::Emitter;
-use super::group::{Group, V, value};
+use super::group::{Group, Kind, V, value};
 use super::index::Facts;
 use super::read::read;
 use super::rows_plan::{Rows, analyze};
+use super::scan::scan_of;
+use super::scatter::scatter_of;
 use super::schedule::Schedule;
-use super::{choose, cpu, domain, pointwise, rows};
+use super::{choose, cpu, domain, pointwise, rows, scan, scatter};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::{ENTRY, KERNEL};
 use crate::ir;
@@ -83,6 +85,8 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     let mut e = Emitter::new(context, &group, block, arguments[..inputs].to_vec(), &symbols, location);
     e.cpu = !gpu;
     let out_memrefs = &arguments[inputs..inputs + outs];
+    let own_scan = || scan_of(&group, group.outputs[0]);
+    let own_scatter = || scatter_of(&group, group.outputs[0]);
     let need = || rows_of.as_ref().expect("checked before");
     let grid = match &schedule {
         Schedule::Pointwise { vector, threads, per_thread } => {
@@ -91,6 +95,16 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::Rows { vector, threads, rows, looped } => {
             let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows, looped: *looped };
             rows::emit(&mut e, need(), shape, out_memrefs)
+        }
+        Schedule::Scan { threads } => {
+            scan::emit_gpu(&mut e, own_scan().expect("checked before"), *threads, out_memrefs[0])
+        }
+        Schedule::ScanTasks { rows } => {
+            scan::emit_tasks(&mut e, own_scan().expect("checked before"), *rows, out_memrefs[0])
+        }
+        Schedule::Tasks { task, .. } if own_scatter().is_some() => {
+            let s = own_scatter().expect("just asked");
+            scatter::emit_tasks(&mut e, s, *task, out_memrefs[0])
         }
         Schedule::Tasks { vector, task } => cpu::emit_tasks(&mut e, *vector, *task, out_memrefs),
         Schedule::RowTasks { vector, rows, unroll } => {
@@ -159,6 +173,11 @@ fn finish<'c>(
         }
         if i >= group.inputs.len() {
             list.push(("loop.out", unit));
+            let before = scatter_of(group, n).and_then(|s| match group.nodes[s.dest].kind {
+                Kind::Input(i) => Some(IntegerAttribute::new(IntegerType::new(context, 64).into(), i as i64)),
+                _ => None,
+            });
+            list.extend(before.map(|a| ("loop.init", a.into())));
         }
         argument_attributes.push(entry(&list));
     }
@@ -189,6 +208,21 @@ fn finish<'c>(
     ir::erase(function.to_raw());
 }
 
+/// Whether what has to have a kernel of its own has one: its operands are computed in it, but nothing else.
+fn single(group: &Group<'_>) -> Result<(), String> {
+    let own = |n: usize| matches!(group.nodes[n].kind, Kind::Scatter { .. } | Kind::Scan { .. });
+    let Some(root) = (0..group.nodes.len()).find(|&n| own(n)) else { return Ok(()) };
+    if group.outputs != [root] {
+        return Err("a scatter or a scan is the only result of its kernel".into());
+    }
+    match scatter_of(group, root) {
+        Some(s) if !matches!(group.nodes[s.dest].kind, Kind::Input(_)) => {
+            Err("what is scattered into is an operand of the kernel".into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Why a schedule cannot be applied to a kernel.
 fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool) -> Result<(), String> {
     if schedule.block().is_some() != gpu {
@@ -203,11 +237,20 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
             Err(format!("{extent} is not known to be a multiple of {vector}"))
         }
     };
+    single(group)?;
+    let scans = group.outputs.first().is_some_and(|&o| scan_of(group, o).is_some());
+    let scatters = group.outputs.first().is_some_and(|&o| scatter_of(group, o).is_some());
+    if scans != matches!(schedule, Schedule::Scan { .. } | Schedule::ScanTasks { .. }) {
+        return Err("running combinations have schedules of their own".into());
+    }
     let reduced = || rows.ok_or_else(|| "the kernel has no reductions over rows".to_owned());
     match schedule {
         Schedule::Pointwise { vector, threads, per_thread } => {
             if !power(*vector, 64) || threads % 32 != 0 || !(32..=1024).contains(threads) || *per_thread < 1 {
                 return Err("vectors are powers of two, threads a multiple of 32 up to 1024".into());
+            }
+            if scatters && *vector != 1 {
+                return Err("updates are written one by one".into());
             }
             for &o in &group.outputs {
                 whole(group.nodes[o].shape.last().unwrap_or(&1.into()), *vector)?;
@@ -228,6 +271,20 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
                 return Err("the number of rows is not affine in three launch dimensions".into());
             }
             whole(found.column_sizes.last().unwrap_or(&1.into()), *vector)?;
+        }
+        Schedule::Scan { threads } => {
+            if !power(*threads, 1024) || *threads < 32 {
+                return Err("threads are a power of two from 32 to 1024".into());
+            }
+            let s = scan_of(group, group.outputs[0]).expect("asked before");
+            if domain::parts(&scan::rows(group, &s)).len() > 3 {
+                return Err("the number of rows is not affine in three launch dimensions".into());
+            }
+        }
+        Schedule::ScanTasks { rows } => {
+            if *rows < 1 {
+                return Err("tasks have at least one row".into());
+            }
         }
         Schedule::Tasks { vector, task } => {
             if !power(*vector, 64) || *task < 1 {

@@ -6,6 +6,7 @@ pub mod body;
 pub mod choose;
 pub mod cleanup;
 pub mod combine;
+pub mod constants;
 pub mod cpu;
 pub mod domain;
 pub mod emitter;
@@ -18,6 +19,8 @@ pub mod read;
 pub mod rows;
 pub mod rows_plan;
 pub mod runs;
+pub mod scan;
+pub mod scatter;
 pub mod schedule;
 pub mod value;
 

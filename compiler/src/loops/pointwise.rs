@@ -4,12 +4,16 @@ use super::domain::{Part, block_mapping, parts, positions};
 use super::emitter::Emitter;
 use super::group::{NodeId, V};
 use super::index::{Stride, stride};
+use super::scatter::{domain, scatter_of};
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 /// Stores the elements of an output at a position: a vector where the position depends on the lane.
 pub fn store_at<'c>(e: &mut Emitter<'c, '_>, output: NodeId, memref: V<'c>, index: &[Expr]) {
     let group = e.group;
+    if let Some(s) = scatter_of(group, output) {
+        return s.write_atomically(e, memref, index);
+    }
     let (dtype, shape) = (group.nodes[output].dtype, &group.nodes[output].shape);
     let x = e.value_at(output, index);
     let lane = e.lane;
@@ -41,7 +45,8 @@ impl<'c> Segment<'c> {
     /// Issues the reads behind every output at a position in the parts.
     fn read(&self, e: &mut Emitter<'c, '_>, at: &[Expr]) {
         let index = positions(e, &self.parts, at);
-        let roots: Vec<_> = self.outputs.iter().map(|&(o, _)| e.place(o, &index)).collect();
+        let own = self.outputs.iter().filter(|(o, _)| scatter_of(e.group, *o).is_none());
+        let roots: Vec<_> = own.map(|&(o, _)| e.place(o, &index)).collect();
         e.read_first(&roots);
     }
 
@@ -58,10 +63,10 @@ impl<'c> Segment<'c> {
 fn segments<'c>(e: &Emitter<'c, '_>, outs: &[V<'c>]) -> Vec<Segment<'c>> {
     let mut all: Vec<(Vec<Expr>, Segment<'c>)> = Vec::new();
     for (&o, &memref) in e.group.outputs.iter().zip(outs) {
-        let shape = &e.group.nodes[o].shape;
+        let shape = domain(e.group, o);
         match all.iter_mut().find(|(s, _)| s == shape) {
             Some((_, segment)) => segment.outputs.push((o, memref)),
-            None => all.push((shape.clone(), Segment { parts: parts(shape), outputs: vec![(o, memref)] })),
+            None => all.push((shape.to_vec(), Segment { parts: parts(shape), outputs: vec![(o, memref)] })),
         }
     }
     all.into_iter().map(|(_, s)| s).collect()

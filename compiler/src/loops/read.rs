@@ -1,5 +1,6 @@
 //! Reading a tensor-level kernel function as a [`Group`].
 
+use super::constants::{MOST_ELEMENTS, elements_of};
 use super::group::{
     Generic, Group, Kind, Node, NodeId, V, argument_number, defined_in, definition, key, value,
 };
@@ -7,8 +8,10 @@ use crate::driver::pass::Failure;
 use crate::ir;
 use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
-use melior::ir::{AffineExpr, Attribute, AttributeLike, BlockLike, BlockRef, Type, TypeLike, ValueLike};
+use melior::ir::{AffineExpr, AttributeLike, BlockLike, BlockRef, Type, TypeLike, ValueLike};
 use strata_dialects::affine::dims_of;
+use strata_dialects::ops::indexing::ScatterKind;
+use strata_dialects::ops::reductions::ReduceKind;
 use strata_dialects::types::{DYNAMIC, dtype_of};
 use strata_runtime::DType;
 use strata_runtime::sym::{Expr, Symbol};
@@ -240,6 +243,24 @@ impl<'c> Reader<'c> {
                 }
                 (Kind::Reshape(source), fixed(shape))
             }
+            "loop.scatter" => {
+                let [updates, dest, indices] = [0, 1, 2].map(|i| self.tensor(operand(i)).map_err(fail));
+                let (updates, dest, indices) = (updates?, dest?, indices?);
+                let kind = ScatterKind::from_case(integer(op, "kind").map_err(fail)? as i32);
+                let kind = kind.ok_or_else(|| fail("has a kind that is not known".into()))?;
+                let dim = self.dim(op, dest).map_err(fail)?;
+                let shape = self.group.nodes[dest].shape.clone();
+                (Kind::Scatter { kind, dest, indices, updates, dim }, fixed(shape))
+            }
+            "loop.scan" => {
+                let source = self.tensor(operand(0)).map_err(fail)?;
+                let kinds = [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min];
+                let kind = kinds.get(integer(op, "kind").map_err(fail)? as usize);
+                let kind = *kind.ok_or_else(|| fail("combines in a way that scans do not have".into()))?;
+                let dim = self.dim(op, source).map_err(fail)?;
+                let shape = self.group.nodes[source].shape.clone();
+                (Kind::Scan { source, kind, dim }, fixed(shape))
+            }
             _ => return Err(fail("is not an op of the tensor level".into())),
         };
         self.node(result, Node { kind, dtype, shape, location });
@@ -298,6 +319,13 @@ impl<'c> Reader<'c> {
         }
         self.group.generics.push(Generic { sizes, reduction, operands, maps: parsed, inputs, body, combine });
         Ok(())
+    }
+
+    /// The attribute `dim`, as a dimension of a node.
+    fn dim(&self, op: OperationRef<'c, 'c>, of: NodeId) -> Result<usize, String> {
+        let d = integer(op, "dim")?;
+        let rank = self.group.nodes[of].shape.len();
+        usize::try_from(d).ok().filter(|&d| d < rank).ok_or_else(|| format!("dimension {d} of {rank}"))
     }
 
     fn tensor(&self, v: V<'c>) -> Result<NodeId, String> {
@@ -373,6 +401,11 @@ impl<'c> Reader<'c> {
     }
 }
 
+fn integer(op: OperationRef<'_, '_>, name: &str) -> Result<i64, String> {
+    let a = op.attribute(name).ok().and_then(|a| IntegerAttribute::try_from(a).ok());
+    a.map(|a| a.value()).ok_or_else(|| format!("has no number {name}"))
+}
+
 /// A result of an indexing map; symbol `d` stands for loop `d`.
 fn map_expr(e: AffineExpr<'_>) -> Option<Expr> {
     affine_expr(e, usize::MAX)
@@ -408,56 +441,6 @@ fn constant_padding<'c>(body: BlockRef<'c, '_>) -> Option<V<'c>> {
     let v = value(body.terminator()?.operand(0).ok()?);
     let op = definition(v)?;
     (ir::name(&op) == "arith.constant").then_some(v)
-}
-
-/// Constants with more different elements than this stay outside of kernels.
-const MOST_ELEMENTS: i64 = 64;
-
-/// The elements of a dense constant: one where all are equal; `None` where there are too many.
-fn elements_of(a: Attribute<'_>) -> Option<Vec<Attribute<'_>>> {
-    let raw = a.to_raw();
-    // SAFETY: the kind is checked first; positions are in range.
-    unsafe {
-        if !mlir_sys::mlirAttributeIsADenseElements(raw) {
-            return None;
-        }
-        let n = mlir_sys::mlirElementsAttrGetNumElements(raw);
-        if n == 0 {
-            return Some(vec![]);
-        }
-        if mlir_sys::mlirDenseElementsAttrIsSplat(raw) {
-            return Some(vec![Attribute::from_raw(mlir_sys::mlirDenseElementsAttrGetSplatValue(raw))]);
-        }
-        if n > MOST_ELEMENTS {
-            return None;
-        }
-        let ty = Type::from_raw(mlir_sys::mlirAttributeGetType(raw));
-        let rank = mlir_sys::mlirShapedTypeGetRank(ty.to_raw());
-        let sizes: Vec<i64> =
-            (0..rank).map(|d| mlir_sys::mlirShapedTypeGetDimSize(ty.to_raw(), d as isize)).collect();
-        Some(
-            (0..n)
-                .map(|i| {
-                    let mut rest = i;
-                    let mut at: Vec<u64> = sizes
-                        .iter()
-                        .rev()
-                        .map(|s| {
-                            let k = rest % s;
-                            rest /= s;
-                            k as u64
-                        })
-                        .collect();
-                    at.reverse();
-                    Attribute::from_raw(mlir_sys::mlirElementsAttrGetValue(
-                        raw,
-                        rank as isize,
-                        at.as_mut_ptr(),
-                    ))
-                })
-                .collect(),
-        )
-    }
 }
 
 /// Ops that combine two elements, in any order.

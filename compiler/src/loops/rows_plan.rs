@@ -50,6 +50,9 @@ pub fn needed(group: &Group<'_>) -> BTreeSet<NodeId> {
         match &group.nodes[n].kind {
             Kind::Slice(s, ..) | Kind::Pad(s, ..) | Kind::Reshape(s) => todo.push(*s),
             Kind::Concat(parts, _) => todo.extend(parts),
+            // The operand of a scatter is in the result's buffer already.
+            Kind::Scatter { indices, updates, .. } => todo.extend([*indices, *updates]),
+            Kind::Scan { source, .. } => todo.push(*source),
             Kind::Generic(g, _) => {
                 todo.extend(&group.generics[*g].operands);
                 todo.extend(super::group::captured(group, *g));
@@ -62,6 +65,10 @@ pub fn needed(group: &Group<'_>) -> BTreeSet<NodeId> {
 
 /// The rows of a kernel; `None` where its reductions do not share one set of rows, or cannot be combined in parallel.
 pub fn analyze(group: &Group<'_>) -> Option<Rows> {
+    let own = |&o: &NodeId| matches!(group.nodes[o].kind, Kind::Scatter { .. } | Kind::Scan { .. });
+    if group.outputs.iter().any(own) {
+        return None;
+    }
     let mut results = BTreeMap::new();
     for &n in &needed(group) {
         if let Kind::Generic(g, _) = group.nodes[n].kind

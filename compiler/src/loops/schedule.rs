@@ -27,6 +27,16 @@ pub enum Schedule {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         looped: bool,
     },
+    /// A block goes along a row and combines as it goes.
+    Scan {
+        /// Threads that share a row.
+        threads: i64,
+    },
+    /// On the CPU: tasks of whole rows, along which running combinations are made.
+    ScanTasks {
+        /// Rows of a task.
+        rows: i64,
+    },
     /// On the CPU: tasks of neighbouring elements of the outputs, vectors inside.
     Tasks {
         /// Elements of a vector.
@@ -56,7 +66,8 @@ impl Schedule {
         match self {
             Self::Pointwise { threads, .. } => Some(*threads),
             Self::Rows { threads, rows, .. } => Some(threads * rows),
-            Self::Tasks { .. } | Self::RowTasks { .. } => None,
+            Self::Scan { threads } => Some(*threads),
+            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } => None,
         }
     }
 }

@@ -216,7 +216,9 @@ fn lower<'c, 'a>(e: &mut Emitter<'c, 'a>, op: OperationRef<'c, 'a>) -> Result<()
             "reduce_window" => reductions::lower_window(e, op, &view)?,
             "dot_general" => products::lower_dot(e, op, &view)?,
             "convolution" => products::lower_convolution(e, op, &view)?,
+            "scan" => reductions::lower_scan(e, op, &view)?,
             "gather" => indexing::lower_gather(e, op, &view)?,
+            "scatter" => indexing::lower_scatter(e, op, &view)?,
             other => {
                 return Err(Failure::new(
                     op.location(),

@@ -1,9 +1,10 @@
-//! Elements picked by index tensors.
+//! Elements picked by index tensors, and written where they point.
 
 use super::emitter::{Emitter, Lowered};
 use melior::ir::operation::OperationRef;
 use melior::ir::{Type, Value};
-use strata_dialects::OpView;
+use strata_dialects::ops::indexing::ScatterKind;
+use strata_dialects::{Attr, OpView};
 use strata_dialects::scalar::cmpi;
 use strata_dialects::types::dtype_to_mlir;
 
@@ -45,4 +46,17 @@ pub(super) fn lower_gather<'c, 'a>(
             .collect();
         b.b.value("tensor.extract", &[&[x], at.as_slice()].concat(), ty, &[])
     }))
+}
+
+/// A scatter: an op of its own, as linalg has none whose iterations write where data says.
+pub(super) fn lower_scatter<'c, 'a>(
+    e: &mut Emitter<'c, 'a>,
+    op: OperationRef<'c, 'a>,
+    view: &OpView,
+) -> Lowered<'c, 'a> {
+    let (dest, indices, updates) = (e.operand(op, 0)?, e.operand(op, 1)?, e.operand(op, 2)?);
+    let kind = Attr::Enum(ScatterKind::of(view).case()).to_mlir(e.context).expect("a number");
+    let ty = e.ty(&view.results[0]);
+    let attributes = [("kind", kind), ("dim", e.i64(view.int("dim")))];
+    Ok(e.b().value("loop.scatter", &[updates, dest, indices], ty, &attributes))
 }

@@ -6,9 +6,9 @@ use super::views::pad;
 use melior::ir::operation::OperationRef;
 use melior::ir::{Type, Value};
 use strata_dialects::build::BodyBuilder;
-use strata_dialects::ops::reductions::ReduceKind;
+use strata_dialects::ops::reductions::{ReduceKind, scan_kind};
 use strata_dialects::types::dtype_to_mlir;
-use strata_dialects::{OpView, TensorType};
+use strata_dialects::{Attr, OpView, TensorType};
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
@@ -165,4 +165,23 @@ pub(super) fn padded<'c, 'a>(
         operand.shape.iter().enumerate().map(|(d, n)| n.clone() + Expr::from(low[d] + high[d])).collect();
     let sizes = |list: &[i64]| list.iter().map(|&n| Size::Static(n)).collect::<Vec<_>>();
     pad(e, x, scalar, &TensorType { dtype: operand.dtype, shape }, &sizes(low), &sizes(high))
+}
+
+/// A running combination: an op of its own, as linalg has none.
+pub(super) fn lower_scan<'c, 'a>(
+    e: &mut Emitter<'c, 'a>,
+    op: OperationRef<'c, 'a>,
+    view: &OpView,
+) -> Lowered<'c, 'a> {
+    let source = e.operand(op, 0)?;
+    // The numbers of `loop.all_reduce`'s enum.
+    let kind = match scan_kind(view) {
+        ReduceKind::Prod => 1,
+        ReduceKind::Max => 2,
+        ReduceKind::Min => 3,
+        _ => 0,
+    };
+    let kind = Attr::Enum(kind).to_mlir(e.context).expect("a number");
+    let ty = e.ty(&view.results[0]);
+    Ok(e.b().value("loop.scan", &[source], ty, &[("kind", kind), ("dim", e.i64(view.int("dim")))]))
 }

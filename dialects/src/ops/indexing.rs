@@ -1,7 +1,8 @@
 //! Elements picked by index tensors.
 
 use crate::ops::check_dims;
-use crate::reference::{RefTensor, Rounding, unflatten};
+use crate::ops::reductions::ReduceKind;
+use crate::reference::{RefTensor, Rounding, Scalar, flatten, unflatten};
 use crate::spec::{Constraint, Lowering, OpSpec, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
@@ -35,7 +36,125 @@ fn gather_eval(view: &OpView, x: &[RefTensor], _: Rounding) -> Result<Vec<RefTen
     })])
 }
 
-pub(super) static ROWS: &[OpSpec] = &[OpSpec {
+/// What happens to an element that is scattered to; the numbers of the enum in `GraphBase.td`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScatterKind {
+    /// It is replaced.
+    Set,
+    /// The update is added.
+    Add,
+    /// It is multiplied.
+    Mul,
+    /// The larger stays; NaN if one is NaN.
+    Max,
+    /// The smaller stays; NaN if one is NaN.
+    Min,
+}
+
+impl ScatterKind {
+    /// The kind of an op's attribute `kind`.
+    pub fn of(view: &OpView) -> Self {
+        Self::from_case(view.case("kind")).expect("the dialect's enum")
+    }
+
+    /// The kind of a number in the enum attribute.
+    pub fn from_case(case: i32) -> Option<Self> {
+        [Self::Set, Self::Add, Self::Mul, Self::Max, Self::Min].get(usize::try_from(case).ok()?).copied()
+    }
+
+    /// The number in the enum attribute.
+    pub fn case(self) -> i32 {
+        self as i32
+    }
+
+    /// The combination; `None` for replacement.
+    pub fn combination(self) -> Option<ReduceKind> {
+        match self {
+            Self::Set => None,
+            Self::Add => Some(ReduceKind::Sum),
+            Self::Mul => Some(ReduceKind::Prod),
+            Self::Max => Some(ReduceKind::Max),
+            Self::Min => Some(ReduceKind::Min),
+        }
+    }
+}
+
+fn scatter_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
+    let (x, i, updates) = (&view.operands[0], &view.operands[1], &view.operands[2]);
+    if !matches!(i.dtype, DType::I64 | DType::I32) {
+        return Violation::err("C1", format!("indices are {}, expected i64 or i32", i.dtype));
+    }
+    check_dims("C2", "dimension", &[view.int("dim")], x.rank())?;
+    let dim = view.int("dim") as usize;
+    let shape = [&x.shape[..dim], &i.shape, &x.shape[dim + 1..]].concat();
+    let wanted = TensorType { dtype: x.dtype, shape };
+    if *updates != wanted {
+        return Violation::err("C3", format!("updates are {updates}, expected {wanted}"));
+    }
+    if ScatterKind::of(view) != ScatterKind::Set && x.dtype == DType::I1 {
+        return Violation::err("C4", "i1 can be set only");
+    }
+    Ok(vec![x.clone()])
+}
+
+/// Scatters `updates` into `out`, in row-major order of the updates.
+pub fn scatter(
+    kind: ScatterKind,
+    dim: usize,
+    out: &mut [Scalar],
+    shape: &[usize],
+    indices: &RefTensor,
+    updates: &RefTensor,
+    rounding: Rounding,
+) {
+    let size = shape[dim] as i64;
+    for u in 0..updates.len() {
+        let at = unflatten(u, &updates.shape);
+        let picked = indices.at(&at[dim..dim + indices.shape.len()]).i();
+        let picked = if picked < 0 { picked + size } else { picked };
+        if !(0..size).contains(&picked) {
+            continue;
+        }
+        let place = [&at[..dim], &[picked as usize], &at[dim + indices.shape.len()..]].concat();
+        let o = &mut out[flatten(&place, shape)];
+        *o = match kind.combination() {
+            None => updates.get(u),
+            // In memory: each combination is rounded to the element type.
+            Some(c) => match (rounding, c.combine(*o, updates.get(u))) {
+                (Rounding::Exact, Scalar::F(x)) => Scalar::F(updates.dtype.round(x)),
+                (_, x) => x,
+            },
+        };
+    }
+}
+
+fn scatter_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec<RefTensor>, String> {
+    let mut out: Vec<Scalar> = (0..x[0].len()).map(|i| x[0].get(i)).collect();
+    let (kind, dim) = (ScatterKind::of(view), view.int("dim") as usize);
+    scatter(kind, dim, &mut out, &x[0].shape, &x[1], &x[2], rounding);
+    Ok(vec![RefTensor::generate(x[0].dtype, &x[0].shape, rounding, |i| out[i])])
+}
+
+pub(super) static ROWS: &[OpSpec] = &[GATHER, SCATTER];
+
+const SCATTER: OpSpec = OpSpec {
+    name: "graph.scatter",
+    semantics: "The operand, in which update (i…, j…, k…) replaces the element at (i…, indices(j…), k…), or is combined with it. A negative index counts from the end; what is still outside is left out. Where two updates have one place, `set` keeps one of them.",
+    stablehlo: Some("scatter"),
+    aten: Some("index_put, scatter, scatter_reduce, index_add, index_copy"),
+    constraints: &[
+        Constraint("C1", "indices are i64 or i32"),
+        Constraint("C2", "`dim` is a dimension of the operand"),
+        Constraint("C3", "updates have the operand's shape with that of the indices in the place of `dim`, and its element type"),
+        Constraint("C4", "i1 can be set, not combined"),
+    ],
+    infer: scatter_infer,
+    fold: None,
+    eval: Some(scatter_eval),
+    lowering: Lowering::Structural,
+};
+
+const GATHER: OpSpec = OpSpec {
     name: "graph.gather",
     semantics: "Element (i…, j…, k…) is the operand's at (i…, indices(j…), k…). A negative index counts from the end; what is still outside is clamped.",
     stablehlo: Some("gather"),
@@ -48,4 +167,4 @@ pub(super) static ROWS: &[OpSpec] = &[OpSpec {
     fold: None,
     eval: Some(gather_eval),
     lowering: Lowering::Structural,
-}];
+};

@@ -4,7 +4,7 @@ mod calls;
 mod choices;
 mod composites;
 mod constants;
-mod indexing;
+pub mod indexing;
 mod pointwise;
 pub mod products;
 pub mod reductions;

@@ -229,7 +229,47 @@ fn window_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec
     })])
 }
 
+/// The combination of a scan's attribute `kind`.
+pub fn scan_kind(view: &OpView) -> ReduceKind {
+    [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min, ReduceKind::Prod][view.case("kind") as usize]
+}
+
+fn scan_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
+    let x = &view.operands[0];
+    check_dims("C1", "dimension", &[view.int("dim")], x.rank())?;
+    if x.dtype == DType::I1 {
+        return Violation::err("C2", "is not defined on i1");
+    }
+    Ok(vec![x.clone()])
+}
+
+/// Runs along dimension `dim` of a tensor, combining in `keep`'s type and rounding each result.
+pub fn scan(kind: ReduceKind, dim: usize, x: &RefTensor, rounding: Rounding) -> RefTensor {
+    let mut out: Vec<Scalar> = (0..x.len()).map(|i| x.get(i)).collect();
+    let inner: usize = x.shape[dim + 1..].iter().product();
+    for i in 0..out.len() {
+        if i / inner % x.shape[dim] > 0 {
+            out[i] = rounding.keep(x.dtype, kind.combine(out[i - inner], out[i]));
+        }
+    }
+    RefTensor::generate(x.dtype, &x.shape, rounding, |i| out[i])
+}
+
 pub(super) static ROWS: &[OpSpec] = &[
+    OpSpec {
+        name: "graph.scan",
+        semantics: "Element i along `dim` combines the operand's elements 0 … i. Sums and products are kept in f32 (f64 for f64), and each result is rounded.",
+        stablehlo: None,
+        aten: Some("cumsum, cumprod"),
+        constraints: &[
+            Constraint("C1", "`dim` is a dimension of the operand"),
+            Constraint("C2", "the element type is not i1"),
+        ],
+        infer: scan_infer,
+        fold: None,
+        eval: Some(|view, x, rounding| Ok(vec![scan(scan_kind(view), view.int("dim") as usize, &x[0], rounding)])),
+        lowering: Lowering::Structural,
+    },
     OpSpec {
         name: "graph.reduce",
         semantics: "The elements along `dims` combined; an empty combination gives the neutral element. Sums are kept in f32 (f64 for f64) and rounded once.",

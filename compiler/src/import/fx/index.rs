@@ -1,6 +1,6 @@
 //! Elements picked by index tensors.
 
-use super::lower::{Cx, Many, One, direction};
+use super::lower::{Cx, Many, One, Refusal, direction};
 use super::model::{Arg, Node};
 use super::table::{Entry, one};
 use melior::ir::Value;
@@ -15,20 +15,21 @@ pub const TABLE: &[Entry] = &[
     }),
     ("aten.index_select", |cx, n| {
         let (x, indices) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
+        let x = at_least_1d(cx, x)?;
         let rank = cx.ty(x).rank();
-        if rank == 0 {
-            return Err("a tensor of rank 0".into());
-        }
         let picked = gather(cx, x, indices, n.dim("dim", rank)?)?;
         one(cx.reshape(picked, &n.result(0)?.shape)?)
     }),
+    ("aten.gather", gather_elements),
+    ("aten.take", take),
     ("aten.index", index),
     ("aten._unsafe_index", index),
     ("aten.flip", flip),
     ("aten.diagonal", diagonal),
 ];
 
-fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim: usize) -> One<'c, 'a> {
+/// Slices of `x` along `dim` at the places that an index tensor names.
+pub fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim: usize) -> One<'c, 'a> {
     let size = &cx.ty(x).shape[dim];
     if *size == Expr::from(0) {
         return Err("the dimension that is indexed is empty".into());
@@ -41,9 +42,60 @@ fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim
     Ok(cx.b.graph1("gather", &[x, indices], &[("dim", Attr::Int(dim as i64))])?)
 }
 
-/// `x[:, i, j]`: index tensors for neighbouring dimensions, which are read as one.
-fn index<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    let x = cx.tensor(n, "self")?;
+/// Index tensors of `x[:, i, :, j]`, made ready: the indexed dimensions stand together and are one.
+pub struct Indexed<'c, 'a> {
+    /// How the operand's dimensions are permuted so that the indexed ones stand together.
+    pub order: Vec<usize>,
+    /// The permuted operand's sizes, with the indexed dimensions as one.
+    pub merged: Vec<Expr>,
+    /// The dimension that is indexed.
+    pub dim: usize,
+    /// Positions along it.
+    pub positions: Value<'c, 'a>,
+}
+
+/// Reads the list `indices` of a node that indexes `x`.
+pub fn indexed<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, x: Value<'c, 'a>) -> Result<Indexed<'c, 'a>, Refusal> {
+    let ty = cx.ty(x);
+    let at = index_list(cx, n)?;
+    let (Some(&(first, _)), Some(&(last, _))) = (at.first(), at.last()) else {
+        return Err("no index tensor".into());
+    };
+    if at.iter().any(|(_, v)| cx.ty(*v).dtype == DType::I1) {
+        return Err("a mask as index: the number of elements is only known when it runs".into());
+    }
+    let dims: Vec<usize> = at.iter().map(|(d, _)| *d).collect();
+    // Where they are neighbours the result has its positions in their place, elsewhere in front.
+    let dim = if last - first + 1 == at.len() { first } else { 0 };
+    let mut order: Vec<usize> = (0..ty.rank()).filter(|d| !dims.contains(d)).collect();
+    order.splice(dim..dim, dims.iter().copied());
+    let flat: Expr = dims.iter().map(|&d| ty.shape[d].clone()).product();
+    let flat = cx.sizes.affine(&flat);
+    let mut merged: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
+    merged.splice(dim..dim + dims.len(), [flat]);
+    let positions = match at.as_slice() {
+        [(_, i)] => *i,
+        _ => {
+            let common = broadcast_shape(cx, at.iter().map(|(_, v)| *v))?;
+            let mut position: Option<Value> = None;
+            for (d, i) in &at {
+                let i = cx.expand(*i, DType::I64, &common)?;
+                let size = cx.expand(cx.size(&ty.shape[*d])?, DType::I64, &common)?;
+                let negative = cx.compare(direction::LT, i, cx.like(i, 0.0)?)?;
+                let i = cx.op("select", &[negative, cx.op("add", &[i, size])?, i])?;
+                position = Some(match position {
+                    None => i,
+                    Some(p) => cx.op("add", &[cx.op("mul", &[p, size])?, i])?,
+                });
+            }
+            position.ok_or("no index tensor")?
+        }
+    };
+    Ok(Indexed { order, merged, dim, positions })
+}
+
+/// The index tensors of the list `indices`, with their dimensions.
+pub fn index_list<'c, 'a>(cx: &Cx<'c, 'a>, n: &Node) -> Result<Vec<(usize, Value<'c, 'a>)>, Refusal> {
     let Some(Arg::List(list)) = n.args.get("indices") else { return Err("no list of indices".into()) };
     let mut at = Vec::new();
     for (d, a) in list.iter().enumerate() {
@@ -53,41 +105,92 @@ fn index<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
             other => return Err(format!("an index {other:?}").into()),
         }
     }
-    let (Some(&(first, _)), Some(&(last, _))) = (at.first(), at.last()) else {
-        return Err("no index tensor".into());
-    };
-    if at.iter().any(|(_, v)| cx.ty(*v).dtype == DType::I1) {
-        return Err("a mask as index: the number of elements is only known when it runs".into());
-    }
-    if last - first + 1 != at.len() {
-        return Err("index tensors for dimensions that are not neighbours".into());
-    }
-    let ty = cx.ty(x);
-    let shape = &n.result(0)?.shape;
-    let picked = match at.as_slice() {
-        [(d, i)] => gather(cx, x, *i, *d)?,
-        _ => {
-            let rank = shape.len() - (ty.rank() - at.len());
-            let common = &shape[first..first + rank];
-            let mut position: Option<Value> = None;
-            let mut flat = Expr::from(1);
-            for (d, i) in &at {
-                let i = cx.expand(*i, DType::I64, common)?;
-                let size = cx.expand(cx.size(&ty.shape[*d])?, DType::I64, common)?;
-                let negative = cx.compare(direction::LT, i, cx.like(i, 0.0)?)?;
-                let i = cx.op("select", &[negative, cx.op("add", &[i, size])?, i])?;
-                position = Some(match position {
-                    None => i,
-                    Some(p) => cx.op("add", &[cx.op("mul", &[p, size])?, i])?,
-                });
-                flat = flat * ty.shape[*d].clone();
-            }
-            let flat = cx.sizes.affine(&flat);
-            let merged = [&ty.shape[..first], &[flat], &ty.shape[last + 1..]].concat();
-            gather(cx, cx.reshape(x, &merged)?, position.ok_or("no index tensor")?, first)?
+    Ok(at)
+}
+
+/// The shape to which tensors broadcast.
+fn broadcast_shape<'c, 'a>(
+    cx: &Cx<'c, 'a>,
+    values: impl Iterator<Item = Value<'c, 'a>>,
+) -> Result<Vec<Expr>, Refusal> {
+    let mut shape: Vec<Expr> = Vec::new();
+    for v in values {
+        let own = cx.ty(v).shape;
+        if own.len() > shape.len() {
+            shape.splice(0..0, vec![Expr::from(1); own.len() - shape.len()]);
         }
-    };
-    one(picked)
+        let skip = shape.len() - own.len();
+        for (s, o) in shape[skip..].iter_mut().zip(&own) {
+            if *s == Expr::from(1) {
+                *s = o.clone();
+            } else if *o != Expr::from(1) && o != s {
+                return Err(format!("index tensors of sizes {s} and {o}").into());
+            }
+        }
+    }
+    Ok(shape)
+}
+
+/// `x[:, i, j]`.
+fn index<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let i = indexed(cx, n, x)?;
+    let flat = cx.reshape(cx.transpose(x, &i.order)?, &i.merged)?;
+    one(gather(cx, flat, i.positions, i.dim)?)
+}
+
+/// Positions in the row-major elements of a tensor of `shape`, for the elements of an index tensor: their own position, with the
+/// index along `dim`. `outside` says where an index is outside of `dim`.
+pub fn flat_positions<'c, 'a>(
+    cx: &mut Cx<'c, 'a>,
+    index: Value<'c, 'a>,
+    dim: usize,
+    shape: &[Expr],
+) -> Result<(Value<'c, 'a>, Value<'c, 'a>), Refusal> {
+    let own = cx.ty(index).shape;
+    let index = cx.cast(index, DType::I64)?;
+    let mut position: Option<Value> = None;
+    for (d, size) in shape.iter().enumerate() {
+        let i = if d == dim { index } else { cx.iota(&own, d)? };
+        position = Some(match position {
+            None => i,
+            Some(p) => {
+                let size = cx.expand(cx.size(size)?, DType::I64, &own)?;
+                cx.op("add", &[cx.op("mul", &[p, size])?, i])?
+            }
+        });
+    }
+    let size = cx.expand(cx.size(&shape[dim])?, DType::I64, &own)?;
+    let below = cx.compare(direction::LT, index, cx.like(index, 0.0)?)?;
+    let outside = cx.op("or", &[below, cx.compare(direction::GE, index, size)?])?;
+    Ok((position.ok_or("a tensor of rank 0")?, outside))
+}
+
+/// A tensor of rank 0 as one of rank 1.
+pub fn at_least_1d<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>) -> One<'c, 'a> {
+    if cx.ty(x).rank() == 0 { cx.reshape(x, &[Expr::from(1)]) } else { Ok(x) }
+}
+
+/// `x` along `dim` at the places that an index tensor of the result's shape names.
+fn gather_elements<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (x, index) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
+    let (x, index) = (at_least_1d(cx, x)?, at_least_1d(cx, index)?);
+    let (ty, out) = (cx.ty(x), n.result(0)?);
+    if cx.ty(index).shape.contains(&Expr::from(0)) {
+        return one(cx.full(out.dtype, 0.0, &out.shape)?);
+    }
+    let dim = n.dim("dim", ty.rank())?;
+    let (position, _) = flat_positions(cx, index, dim, &ty.shape)?;
+    let all = cx.sizes.affine(&ty.numel());
+    let picked = gather(cx, cx.reshape(x, &[all])?, position, 0)?;
+    one(cx.reshape(picked, &out.shape)?)
+}
+
+/// Elements of a tensor seen as a vector.
+fn take<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (x, index) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
+    let all = cx.sizes.affine(&cx.ty(x).numel());
+    one(gather(cx, cx.reshape(x, &[all])?, index, 0)?)
 }
 
 fn flip<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
@@ -105,23 +208,47 @@ fn flip<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 }
 
 /// Two dimensions of sizes n and m, flattened, at positions that are m + 1 apart.
-fn diagonal<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    let x = cx.tensor(n, "self")?;
+pub struct Diagonal<'c, 'a> {
+    /// How the operand's dimensions are permuted: the two come last.
+    pub order: Vec<usize>,
+    /// The permuted operand's sizes, with the two as one.
+    pub merged: Vec<Expr>,
+    /// Positions along that.
+    pub positions: Value<'c, 'a>,
+}
+
+/// The diagonal of `length` elements that a node's arguments name.
+pub fn diagonal_of<'c, 'a>(
+    cx: &mut Cx<'c, 'a>,
+    n: &Node,
+    x: Value<'c, 'a>,
+    length: Expr,
+) -> Result<Diagonal<'c, 'a>, Refusal> {
     let ty = cx.ty(x);
     let get = |key: &str, default: i64| if n.has(key) { n.int(key) } else { Ok(default) };
     let (offset, d1, d2) = (get("offset", 0)?, get("dim1", 0)?, get("dim2", 1)?);
     let (d1, d2) = (super::lower::wrap(d1, ty.rank())?, super::lower::wrap(d2, ty.rank())?);
     let mut order: Vec<usize> = (0..ty.rank()).filter(|&d| d != d1 && d != d2).collect();
-    let mut shape: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
-    let count = order.len();
+    let mut merged: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
     order.extend([d1, d2]);
     let width = ty.shape[d2].clone();
-    shape.push(cx.sizes.affine(&(ty.shape[d1].clone() * width.clone())));
-    let flat = cx.reshape(cx.transpose(x, &order)?, &shape)?;
-    let length = n.result(0)?.shape[count..].to_vec();
+    merged.push(cx.sizes.affine(&(ty.shape[d1].clone() * width.clone())));
+    let length = [length];
     let step = cx.expand(cx.size(&(width.clone() + Expr::from(1)))?, DType::I64, &length)?;
     let first = if offset < 0 { width * Expr::from(-offset) } else { offset.into() };
     let first = cx.expand(cx.size(&first)?, DType::I64, &length)?;
-    let at = cx.op("add", &[cx.op("mul", &[cx.iota(&length, 0)?, step])?, first])?;
-    one(gather(cx, flat, at, count)?)
+    let positions = cx.op("add", &[cx.op("mul", &[cx.iota(&length, 0)?, step])?, first])?;
+    Ok(Diagonal { order, merged, positions })
+}
+
+fn diagonal<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = cx.tensor(n, "self")?;
+    let out = n.result(0)?;
+    let length = out.shape.last().ok_or("a diagonal of rank 0")?.clone();
+    if out.shape.contains(&Expr::from(0)) {
+        return one(cx.full(out.dtype, 0.0, &out.shape)?);
+    }
+    let d = diagonal_of(cx, n, x, length)?;
+    let flat = cx.reshape(cx.transpose(x, &d.order)?, &d.merged)?;
+    one(gather(cx, flat, d.positions, d.merged.len() - 1)?)
 }

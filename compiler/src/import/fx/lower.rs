@@ -367,6 +367,21 @@ impl Node {
         }
     }
 
+    /// The sizes of the list `key`.
+    pub fn sizes(&self, key: &str) -> Result<Vec<Expr>, Refusal> {
+        match self.args.get(key) {
+            Some(Arg::List(list)) => list
+                .iter()
+                .map(|a| match a {
+                    Arg::Int(i) => Ok(Expr::from(*i)),
+                    Arg::Size(e) => Ok(e.clone()),
+                    other => Err(format!("argument {key} holds {other:?}, not a size").into()),
+                })
+                .collect(),
+            other => Err(format!("argument {key} is {}, not a list of sizes", shown(other)).into()),
+        }
+    }
+
     /// The size argument `key`.
     pub fn size(&self, key: &str) -> Result<Expr, Refusal> {
         match self.args.get(key) {

@@ -16,6 +16,8 @@ mod pointwise;
 mod pool;
 mod products;
 mod reduce;
+mod scan;
+mod scatter;
 mod sizes;
 mod table;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Normalisations and softmax.
 
+use super::index::at_least_1d;
 use super::lower::{Cx, Many, One, kind, wide};
 use super::model::Node;
 use super::reduce::{extent, moments, once};
@@ -23,20 +24,18 @@ pub const TABLE: &[Entry] = &[
 
 fn softmax<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, log: bool) -> Many<'c, 'a> {
     let out = n.result(0)?;
-    let x = cx.tensor(n, "self")?;
-    let rank = cx.ty(x).rank();
-    if rank == 0 {
-        return Err("a tensor of rank 0".into());
-    }
-    let dim = n.dim("dim", rank)?;
+    let x = at_least_1d(cx, cx.tensor(n, "self")?)?;
+    let dim = n.dim("dim", cx.ty(x).rank())?;
     if !log {
         let x = cx.cast(x, out.dtype)?;
-        return one(cx.b.graph1("softmax", &[x], &[("dim", Attr::Int(dim as i64))])?);
+        let y = cx.b.graph1("softmax", &[x], &[("dim", Attr::Int(dim as i64))])?;
+        return one(cx.reshape(y, &out.shape)?);
     }
     let x = cx.cast(x, wide(out.dtype))?;
     let shifted = cx.op("sub", &[x, cx.reduce_back(kind::MAX, x, &[dim])?])?;
     let sum = cx.reduce_back(kind::SUM, cx.op("exp", &[shifted])?, &[dim])?;
-    one(cx.cast(cx.op("sub", &[shifted, cx.op("log", &[sum])?])?, out.dtype)?)
+    let y = cx.cast(cx.op("sub", &[shifted, cx.op("log", &[sum])?])?, out.dtype)?;
+    one(cx.reshape(y, &out.shape)?)
 }
 
 /// `1 / sqrt(squares / count + epsilon)`.

@@ -108,7 +108,8 @@ fn wrong_side<'c, 'a>(cx: &Cx<'c, 'a>, r: Value<'c, 'a>, divisor: Value<'c, 'a>)
     cx.op("and", &[signs, cx.compare(direction::NE, r, zero)?])
 }
 
-fn floor_div<'c, 'a>(cx: &Cx<'c, 'a>, a: Value<'c, 'a>, b: Value<'c, 'a>) -> One<'c, 'a> {
+/// The quotient rounded down.
+pub fn floor_div<'c, 'a>(cx: &Cx<'c, 'a>, a: Value<'c, 'a>, b: Value<'c, 'a>) -> One<'c, 'a> {
     let r = cx.op("rem", &[a, b])?;
     let wrong = wrong_side(cx, r, b)?;
     let one = cx.like(a, 1.0)?;

@@ -24,9 +24,6 @@ pub const TABLE: &[Entry] = &[
 /// `x · y` of matrices, stacks of them, or vectors: the last dimension of `x` with the last but one (or only) of `y`.
 pub fn dot<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, y: Value<'c, 'a>) -> One<'c, 'a> {
     let (l, r) = (cx.ty(x), cx.ty(y));
-    if !l.dtype.is_float() {
-        return Err(format!("products of {} have no library", l.dtype).into());
-    }
     if l.rank() == 0 || r.rank() == 0 {
         return Err("a factor of rank 0".into());
     }
@@ -79,9 +76,6 @@ fn linear<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         ("lhs_contracting", Attr::Ints(vec![cx.ty(x).rank() as i64 - 1])),
         ("rhs_contracting", Attr::Ints(vec![cx.ty(w).rank() as i64 - 1])),
     ];
-    if !cx.ty(x).dtype.is_float() {
-        return Err("integers".into());
-    }
     let product = cx.b.graph1("dot_general", &[x, w], &attrs)?;
     match cx.optional(n, "bias")? {
         None => one(product),

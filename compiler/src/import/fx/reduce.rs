@@ -140,12 +140,9 @@ fn extreme<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, kind: i32, arg: i32) -> Many<'
     if !n.has("dim") {
         return plain(cx, n, kind);
     }
-    let rank = cx.ty(x).rank();
-    if rank == 0 {
-        return Err("a tensor of rank 0".into());
-    }
-    let dim = n.dim("dim", rank)?;
     let values = plain(cx, n, kind)?[0];
+    let x = super::index::at_least_1d(cx, x)?;
+    let dim = n.dim("dim", cx.ty(x).rank())?;
     let indices = arg_reduce(cx, x, arg, dim)?;
     Ok(vec![values, Some(cx.reshape(indices, &n.result(1)?.shape)?)])
 }
@@ -160,12 +157,25 @@ fn norm<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         cx.op("sqrt", &[cx.reduce(kind::SUM, squares, &dims)?])?
     } else {
         let kind = match order {
-            1.0 => kind::SUM,
-            f64::INFINITY => kind::MAX,
-            f64::NEG_INFINITY => kind::MIN,
-            other => return Err(format!("a norm of order {other}").into()),
+            1.0 => Some(kind::SUM),
+            f64::INFINITY => Some(kind::MAX),
+            f64::NEG_INFINITY => Some(kind::MIN),
+            _ => None,
         };
-        cx.reduce(kind, cx.op("abs", &[x])?, &dims)?
+        let magnitude = cx.op("abs", &[x])?;
+        match kind {
+            Some(kind) => cx.reduce(kind, magnitude, &dims)?,
+            // How many are not zero.
+            None if order == 0.0 => {
+                let there = cx.compare(super::lower::direction::NE, x, cx.like(x, 0.0)?)?;
+                cx.reduce(kind::SUM, cx.cast(there, wide(out.dtype))?, &dims)?
+            }
+            None => {
+                let powers = cx.op("pow", &[magnitude, cx.like(x, order)?])?;
+                let sum = cx.reduce(kind::SUM, powers, &dims)?;
+                cx.op("pow", &[sum, cx.like(sum, 1.0 / order)?])?
+            }
+        }
     };
     one(cx.reshape(cx.cast(y, out.dtype)?, &out.shape)?)
 }

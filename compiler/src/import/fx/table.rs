@@ -3,7 +3,7 @@
 use super::fallback;
 use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Node};
-use super::{attention, create, index, norm, pointwise, pool, products, reduce, unary, views};
+use super::{attention, create, index, norm, pointwise, pool, products, reduce, scan, scatter, unary, views};
 use melior::ir::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
 /// An op without its overload, and what lowers it.
 pub type Entry = (&'static str, Lower);
 
-static THEMES: [&[Entry]; 10] = [
+static THEMES: [&[Entry]; 12] = [
     pointwise::TABLE,
     unary::TABLE,
     views::TABLE,
@@ -23,6 +23,8 @@ static THEMES: [&[Entry]; 10] = [
     pool::TABLE,
     norm::TABLE,
     index::TABLE,
+    scatter::TABLE,
+    scan::TABLE,
     attention::TABLE,
 ];
 

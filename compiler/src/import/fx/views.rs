@@ -1,12 +1,13 @@
 //! The same elements in another arrangement.
 
-use super::lower::{Cx, Many, Refusal, wrap};
+use super::lower::{Cx, Many, One, Refusal, wrap};
 use super::model::{Arg, Node};
 use super::operand::Operand;
 use super::table::{Entry, one};
 use melior::ir::Value;
 use strata_dialects::Attr;
 use strata_dialects::reference::Scalar;
+use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 pub const TABLE: &[Entry] = &[
@@ -24,11 +25,33 @@ pub const TABLE: &[Entry] = &[
     ("aten.lift_fresh_copy", same),
     ("prims.device_put", |cx, n| one(cx.tensor(n, "a")?)),
     ("prims.view_of", |cx, n| one(cx.tensor(n, "a")?)),
+    ("aten.view_copy", reshape),
+    ("aten.unsqueeze_copy", reshape),
+    ("aten.squeeze_copy", reshape),
+    ("aten.alias_copy", same),
+    ("aten.detach_copy", same),
+    ("aten.permute_copy", permute),
+    ("aten.t_copy", transpose),
+    ("aten.transpose_copy", transpose),
+    ("aten.expand_copy", expand),
+    ("aten.slice_copy", slice),
+    ("aten.select_copy", select),
+    ("aten.split_copy", split),
+    ("aten.split_with_sizes_copy", split),
+    ("aten.unbind_copy", unbind),
+    ("aten._reshape_alias", reshape),
+    ("aten.resolve_conj", same),
+    ("aten.resolve_neg", same),
+    ("aten.positive", same),
     ("aten.permute", permute),
     ("aten.t", transpose),
     ("aten.transpose", transpose),
     ("aten.expand", expand),
     ("aten.as_strided", as_strided),
+    ("aten.as_strided_copy", as_strided),
+    ("aten.as_strided_scatter", as_strided_scatter),
+    ("aten.unfold", unfold),
+    ("aten.unfold_copy", unfold),
     ("aten.slice", slice),
     ("aten.select", select),
     ("aten.split", split),
@@ -45,7 +68,7 @@ pub const TABLE: &[Entry] = &[
 
 /// Whether the op only moves elements, so that their type does not matter.
 pub fn keeps_bits(base: &str) -> bool {
-    !matches!(base, "aten.cat" | "aten.stack" | "aten.constant_pad_nd")
+    !matches!(base, "aten.cat" | "aten.stack" | "aten.constant_pad_nd" | "aten.as_strided_scatter")
         && TABLE.iter().any(|(name, _)| *name == base)
 }
 
@@ -54,7 +77,7 @@ fn same<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 }
 
 fn reshape<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    if n.op == "aten.view.dtype" {
+    if n.op == "aten.view.dtype" || n.op == "aten.view_copy.dtype" {
         return Err("the bits under another element type".into());
     }
     let x = cx.tensor(n, "self")?;
@@ -72,7 +95,7 @@ fn transpose<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let x = cx.tensor(n, "self")?;
     let rank = cx.ty(x).rank();
     let mut p: Vec<usize> = (0..rank).collect();
-    if n.base() == "aten.t" {
+    if matches!(n.base(), "aten.t" | "aten.t_copy") {
         p.reverse();
     } else if rank > 0 {
         p.swap(n.dim("dim0", rank)?, n.dim("dim1", rank)?);
@@ -86,21 +109,84 @@ fn expand<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     one(cx.expand(x, dtype, &n.result(0)?.shape)?)
 }
 
-/// A view by strides, where both sides are dense: the elements in memory order are the same.
-fn as_strided<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+/// A tensor's elements in the order of its memory, which has to be without gaps; and the sizes in that order.
+fn in_memory_order<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Result<(Value<'c, 'a>, Vec<usize>), Refusal> {
     let x = cx.tensor(n, "self")?;
-    if n.has("storage_offset") && n.int("storage_offset")? != 0 {
-        return Err("a view that begins inside the memory".into());
-    }
     let Some(Arg::Value(name)) = n.args.get("self") else { return Err("no operand".into()) };
     let from = cx.meta(name, 0).and_then(|m| m.order.clone()).ok_or("a view of memory with gaps")?;
-    let to = n.result(0)?.order.clone().ok_or("a view with gaps or repetitions")?;
+    Ok((cx.transpose(x, &from)?, from))
+}
+
+/// Positions in memory of a view with the strides that a node's arguments name.
+fn strided_positions<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, shape: &[Expr]) -> One<'c, 'a> {
+    let strides = n.sizes("stride")?;
+    let first = if n.has("storage_offset") { n.size("storage_offset")? } else { 0.into() };
+    let mut at = cx.expand(cx.size(&first)?, DType::I64, shape)?;
+    for (d, stride) in strides.iter().enumerate() {
+        let stride = cx.expand(cx.size(stride)?, DType::I64, shape)?;
+        at = cx.op("add", &[at, cx.op("mul", &[cx.iota(shape, d)?, stride])?])?;
+    }
+    Ok(at)
+}
+
+/// A view by strides: where both sides are dense the elements in memory order are the same, else they are picked one by one.
+fn as_strided<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (flat, _) = in_memory_order(cx, n)?;
     let out = &n.result(0)?.shape;
-    let flat = cx.transpose(x, &from)?;
-    let inside: Vec<Expr> = to.iter().map(|&d| out[d].clone()).collect();
-    let mut inverse = vec![0; to.len()];
-    to.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
-    one(cx.transpose(cx.reshape(flat, &inside)?, &inverse)?)
+    let whole = cx.sizes.equal(&cx.ty(flat).numel(), &out.iter().cloned().product());
+    let begins = !n.has("storage_offset") || n.size("storage_offset")? == Expr::from(0);
+    if let Some(to) = n.result(0)?.order.clone().filter(|_| whole && begins) {
+        let inside: Vec<Expr> = to.iter().map(|&d| out[d].clone()).collect();
+        let mut inverse = vec![0; to.len()];
+        to.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
+        return one(cx.transpose(cx.reshape(flat, &inside)?, &inverse)?);
+    }
+    if out.contains(&Expr::from(0)) {
+        return one(cx.full(n.result(0)?.dtype, 0.0, out)?);
+    }
+    let at = strided_positions(cx, n, out)?;
+    let all = cx.sizes.affine(&cx.ty(flat).numel());
+    one(super::index::gather(cx, cx.reshape(flat, &[all])?, at, 0)?)
+}
+
+/// The elements that a view by strides shows, replaced.
+fn as_strided_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (ordered, from) = in_memory_order(cx, n)?;
+    let part = cx.tensor(n, "src")?;
+    let shape = cx.ty(part).shape;
+    if shape.contains(&Expr::from(0)) {
+        return one(cx.tensor(n, "self")?);
+    }
+    let at = strided_positions(cx, n, &shape)?;
+    let ty = cx.ty(ordered);
+    let all = cx.sizes.affine(&ty.numel());
+    let y = super::scatter::replace_at(cx, cx.reshape(ordered, &[all])?, part, at)?;
+    let mut inverse = vec![0; from.len()];
+    from.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
+    one(cx.transpose(cx.reshape(y, &ty.shape)?, &inverse)?)
+}
+
+/// Windows along a dimension, each as a new last dimension.
+fn unfold<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let x = super::index::at_least_1d(cx, cx.tensor(n, "self")?)?;
+    let out = n.result(0)?;
+    let dim = n.dim("dimension", cx.ty(x).rank())?;
+    let (size, step) = (n.size("size")?, n.int("step")?);
+    if out.shape.contains(&Expr::from(0)) {
+        return one(cx.full(out.dtype, 0.0, &out.shape)?);
+    }
+    if out.shape.len() == 1 {
+        return one(cx.slice(x, 0, &0.into(), &size, 1)?);
+    }
+    let windows = [out.shape[dim].clone(), size];
+    let first = cx.iota(&windows, 0)?;
+    let first = cx.op("mul", &[first, cx.like(first, step as f64)?])?;
+    let at = cx.op("add", &[first, cx.iota(&windows, 1)?])?;
+    let picked = super::index::gather(cx, x, at, dim)?;
+    // The positions inside of a window go to the end.
+    let rank = out.shape.len();
+    let order: Vec<usize> = (0..rank).filter(|&d| d != dim + 1).chain([dim + 1]).collect();
+    one(cx.transpose(picked, &order)?)
 }
 
 /// Where a slice begins: the argument counted from the front and kept inside, as far as numbers say.
@@ -240,10 +326,11 @@ fn slice_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let (x, part) = (cx.tensor(n, "self")?, cx.tensor(n, "src")?);
     let ty = cx.ty(x);
     let dim = if n.has("dim") { n.dim("dim", ty.rank())? } else { 0 };
-    if n.has("step") && n.int("step")? != 1 {
-        return Err("a slice with steps is written".into());
-    }
     let from = start(n, "start", &ty.shape[dim])?;
+    let step = if n.has("step") { n.int("step")? } else { 1 };
+    if step != 1 {
+        return one(super::scatter::replace_strided(cx, x, part, dim, &from, step)?);
+    }
     replace(cx, x, part, dim, from)
 }
 

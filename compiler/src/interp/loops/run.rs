@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::memory::{Buffer, Memory, View, row_major};
 use crate::driver::pass::Failure;
 use crate::ir::body;
+use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, TypeLike, ValueLike};
 use strata_dialects::TensorType;
@@ -33,6 +34,13 @@ fn roles(function: OperationRef<'_, '_>, block: BlockRef<'_, '_>) -> Result<Vec<
             Ok(if out { Role::Output(ty) } else { Role::Input(ty) })
         })
         .collect()
+}
+
+/// The number of the operand whose elements a result holds when the kernel starts (`loop.init`).
+fn initial(function: OperationRef<'_, '_>, i: usize) -> Result<Option<usize>, String> {
+    let Some(a) = argument_attribute(function, i, "loop.init") else { return Ok(None) };
+    let n = IntegerAttribute::try_from(a).map_err(|_| format!("loop.init of argument {i} is not a number"))?;
+    Ok(usize::try_from(n.value()).ok())
 }
 
 /// Offset and strides of a memref argument: from `loop.strides`, else from its type, else contiguous.
@@ -90,6 +98,7 @@ pub fn run<'c>(
     let mut decoder = Decoder::new(cx.rounding);
     let mut memory = Memory { serial: 1, ..Memory::default() };
     let (mut views, mut outputs) = (Vec::new(), Vec::new());
+    let given = inputs.clone();
     let (mut next_symbol, mut inputs) = (symbols.iter(), inputs.into_iter());
     for (i, role) in roles.iter().enumerate() {
         let argument = block.argument(i).expect("in range").into();
@@ -124,6 +133,14 @@ pub fn run<'c>(
             }
         } else {
             outputs.push((view.clone(), ty.dtype));
+            // A result that the kernel changes holds an operand's elements before.
+            if let Some(o) = initial(function, i).map_err(at)? {
+                let t = given.get(o).ok_or_else(|| at(format!("loop.init of argument {i} names no operand")))?;
+                for (&p, c) in positions.iter().zip(cells(t)) {
+                    buffer.cells[p as usize] = c;
+                    buffer.writers[p as usize] = 1;
+                }
+            }
         }
         memory.buffers.push(buffer);
         views.push(view);

@@ -64,11 +64,21 @@ def _check(mode, options):
     return dict(options or {})
 
 
+# What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
+_FURTHER = """
+    _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
+    bucketize diag dist fmax fmin grid_sampler_2d ldexp lcm narrow_copy nll_loss rrelu_with_noise_backward
+    tril_indices triu_indices upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
+    upsample_trilinear3d special_ndtr batch_norm_backward
+"""
+
+
 @functools.cache
 def _decompositions():
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import core_aten_decompositions, get_decompositions
 
     table = dict(core_aten_decompositions())
+    table.update(get_decompositions([getattr(torch.ops.aten, name) for name in _FURTHER.split()]))
     # It hands the backward op the probabilities for the logarithms of the sums, and hides the attention.
     table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
     return table

@@ -1,0 +1,112 @@
+//! `memref.atomic_rmw` in the LLVM dialect: an instruction where there is one, else a loop of compare and exchange.
+
+use crate::driver::pass::Failure;
+use crate::kernel::walk::{bytes_of, storage};
+use crate::kernel::{Builder, Val, kept};
+use melior::ir::attribute::IntegerAttribute;
+use melior::ir::operation::{OperationLike, OperationRef};
+use melior::ir::{Block, BlockLike, Region, RegionLike, Type, ValueLike};
+use strata_dialects::build::{element_type, result_of};
+
+/// How memory and value are combined.
+enum How {
+    /// The value replaces what is there. No order is promised, so a plain store does.
+    Store,
+    /// By an instruction: LLVM's number of it.
+    Instruction(i64),
+    /// By an op of `arith` in a loop.
+    Loop(&'static str),
+}
+
+/// By `AtomicRMWKind`: addf 0, addi 1, assign 3, maximumf 4, maxs 6, minimumf 8, mins 10, mulf 12, muli 13.
+fn how(kind: i64) -> Option<How> {
+    Some(match kind {
+        0 => How::Instruction(11),
+        1 => How::Instruction(1),
+        3 => How::Store,
+        4 => How::Instruction(19),
+        6 => How::Instruction(7),
+        8 => How::Instruction(20),
+        10 => How::Instruction(8),
+        12 => How::Loop("arith.mulf"),
+        13 => How::Loop("arith.muli"),
+        _ => return None,
+    })
+}
+
+/// LLVM's `monotonic`: other threads see each change whole, in no particular order with other memory.
+const MONOTONIC: i64 = 2;
+
+/// Combines `value` with the element at `pointer`.
+pub fn lower<'c>(
+    b: &Builder<'c>,
+    op: OperationRef<'c, 'c>,
+    value: Val<'c>,
+    pointer: Val<'c>,
+) -> Result<(), Failure> {
+    let kind = op.attribute("kind").ok().and_then(|a| IntegerAttribute::try_from(a).ok()).map(|a| a.value());
+    let Some(how) = kind.and_then(how) else {
+        return Err(Failure::new(op.location(), "memref.atomic_rmw of a kind that kernels do not have")
+            .next("addf, addi, mulf, muli, maximumf, maxs, minimumf, mins and assign are there"));
+    };
+    if has_other_users(op) {
+        return Err(Failure::new(op.location(), "the old value of memref.atomic_rmw is used")
+            .next("kernels only have atomics whose result is not read"));
+    }
+    let ty = value.r#type();
+    let align = b.i64_attr(bytes_of(element_type(ty)));
+    let order = b.i64_attr(MONOTONIC);
+    match how {
+        How::Store => {
+            let stored = storage(b, ty);
+            let value = if stored == ty { value } else { b.value("arith.extui", &[value], stored, &[]) };
+            b.op("llvm.store", &[value, pointer], &[], &[("alignment", align)], vec![]);
+        }
+        How::Instruction(number) => {
+            let attributes = [("bin_op", b.i64_attr(number)), ("ordering", order), ("alignment", align)];
+            b.value("llvm.atomicrmw", &[pointer, value], ty, &attributes);
+        }
+        How::Loop(combine) => exchange(b, combine, value, pointer),
+    }
+    Ok(())
+}
+
+fn has_other_users(op: OperationRef<'_, '_>) -> bool {
+    let result = op.result(0).expect("the old value");
+    // SAFETY: a live value.
+    unsafe { !mlir_sys::mlirOpOperandIsNull(mlir_sys::mlirValueGetFirstUse(result.to_raw())) }
+}
+
+/// Reads, combines, and exchanges if nobody changed the element meanwhile; else again with what is there now.
+fn exchange<'c>(b: &Builder<'c>, combine: &str, value: Val<'c>, pointer: Val<'c>) {
+    let ty = value.r#type();
+    let bits: Type<'c> = b.ty(&format!("i{}", 8 * bytes_of(ty)));
+    let align = b.i64_attr(bytes_of(ty));
+    let cast = |b: &Builder<'c>, v: Val<'c>, to: Type<'c>| {
+        if v.r#type() == to { v } else { b.value("arith.bitcast", &[v], to, &[]) }
+    };
+    let old = b.value("llvm.load", &[pointer], bits, &[("alignment", align)]);
+    let region = || {
+        let region = Region::new();
+        let block = kept(region.append_block(Block::new(&[(bits, b.location)])));
+        (region, block)
+    };
+    let ((before, before_block), (after, after_block)) = (region(), region());
+    let inner = Builder::at_end(b.context, before_block, b.location);
+    let seen: Val<'c> = before_block.argument(0).expect("one argument").into();
+    let new = inner.value(combine, &[cast(&inner, seen, ty), value], ty, &[]);
+    let attributes =
+        [("success_ordering", b.i64_attr(MONOTONIC)), ("failure_ordering", b.i64_attr(MONOTONIC)), ("alignment", align)];
+    let pair_type = b.ty(&format!("!llvm.struct<({bits}, i1)>"));
+    let new = cast(&inner, new, bits);
+    let pair = inner.value("llvm.cmpxchg", &[pointer, seen, new], pair_type, &attributes);
+    let part = |n: i64, ty: Type<'c>| {
+        inner.value("llvm.extractvalue", &[pair], ty, &[("position", b.attr(&format!("array<i64: {n}>")))])
+    };
+    let (found, done) = (part(0, bits), part(1, b.ty("i1")));
+    let again = inner.value("arith.xori", &[done, inner.int(1, b.ty("i1"))], b.ty("i1"), &[]);
+    inner.op("scf.condition", &[again, found], &[], &[], vec![]);
+    let outer = Builder::at_end(b.context, after_block, b.location);
+    outer.op("scf.yield", &[after_block.argument(0).expect("one argument").into()], &[], &[], vec![]);
+    let _ = result_of(b.op("scf.while", &[old], &[bits], &[], vec![before, after]), 0);
+}
