@@ -11,7 +11,7 @@ mod run;
 
 pub use memory::{Allocator, DeviceTensor, Pool};
 pub use profile::{Profile, StepTime};
-pub use run::{HostCalls, NoHostCalls, Origin, OutputRef, RunOptions};
+pub use run::{HostCalls, LaidOut, Layout, NoHostCalls, Origin, OutputRef, Placed, RunOptions};
 
 use crate::artifact::Artifact;
 use crate::device::{Device, DevicePtr, Module, Stream};
@@ -112,6 +112,11 @@ impl Executable {
     /// The artifact.
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
+    }
+
+    /// Where the artifact's constants lie on the device.
+    pub fn constants(&self) -> DevicePtr {
+        self.constants
     }
 
     /// The device.

@@ -1,16 +1,23 @@
 //! The extension module of the Python package `strata`: the compile server's client and the runtime, on PyTorch's memory.
 //!
-//! PyTorch is met through its DLPack exchange table only ([`dlpack`]): tensors are read, allocated and wrapped by function pointers,
-//! without attribute access. The package's Python half serialises FX graphs and calls [`graph::Compiled::run`].
+//! PyTorch is met through its DLPack exchange table ([`dlpack`]) and its C functions ([`torch`]): tensors are read, allocated and wrapped by
+//! function pointers, without attribute access. The package's Python half serialises FX graphs; AOTAutograd calls
+//! [`graph::Compiled`] itself.
 
+mod call;
 mod dlpack;
+mod fault;
 mod graph;
 mod host;
+mod layouts;
 mod memory;
 mod server;
+mod spec;
+mod torch;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::atomic::Ordering;
 use strata_runtime::events::{Event, EventKind, emit as emit_event, events as stream};
 
 pyo3::create_exception!(
@@ -32,6 +39,7 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     for (name, n) in stream().counters() {
         out.set_item(name, n)?;
     }
+    out.set_item("calls", call::CALLS.load(Ordering::Relaxed))?;
     Ok(out)
 }
 
@@ -39,6 +47,7 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyfunction]
 fn reset_events() {
     stream().clear();
+    call::CALLS.store(0, Ordering::Relaxed);
 }
 
 /// The events since the last reset.
@@ -81,6 +90,7 @@ fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(server::abort_server, m)?,
         wrap_pyfunction!(graph::compile, m)?,
         wrap_pyfunction!(dlpack::use_exchange_table, m)?,
+        wrap_pyfunction!(torch::use_torch, m)?,
     ] {
         m.add_function(f)?;
     }

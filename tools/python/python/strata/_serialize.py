@@ -29,6 +29,7 @@ class Argument:
     order: list | None = None  # dimensions in memory order
     size: bool = False  # an integer
     strides: list | None = None  # what is expected, as JSON
+    lazy: bool = False  # PyTorch has a conjugation or a negation of it still to do
 
 
 @dataclasses.dataclass
@@ -39,7 +40,7 @@ class Result:
     value: object = None
     order: list | None = None  # dimensions of the output in memory, to be permuted back
     expand: list | None = None  # sizes, where one element stands for many
-    dtype: object = None  # element type, where the compiled graph only holds the bits
+    dtype: object = None  # element type; the compiled graph may only hold the bits
     device: object = None  # where PyTorch has it, if not where the graph runs
     strides: list | None = None  # as returned, SymPy
 
@@ -206,6 +207,7 @@ class _Serializer:
         elif order != list(range(len(order))):
             entry["permutation"] = argument.order = order
         argument.strides = [to_json(s) for s in strides]
+        argument.lazy = t.is_conj() or t.is_neg()
         self.inputs.append(entry)
         self.arguments.append(argument)
         if isinstance(t.device, torch.device) and t.device.type == "cuda":
@@ -256,7 +258,6 @@ class _Serializer:
         if not isinstance(val, torch.Tensor):
             raise Unsupported(f"a result of type {type(val).__name__}")
         shape, strides = [self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]
-        dtype = None if str(val.dtype).removeprefix("torch.") in _NATIVE else val.dtype
         repeated = [d for d, s in enumerate(strides) if isinstance(s, int) and s == 0 and shape[d] != 1]
         small = [1 if d in repeated else n for d, n in enumerate(shape)]
         order = memory_order(small, strides)
@@ -272,7 +273,7 @@ class _Serializer:
             numbers[node.name],
             None if plain else order,
             [to_json(n) for n in shape] if repeated else None,
-            dtype,
+            val.dtype,
             val.device,
             own,
         )
@@ -335,9 +336,6 @@ class _Serializer:
             self.inputs.append({"name": name, "size": name})
             self.arguments.append(Argument(index=where[1], size=True))
         return symbols
-
-
-_NATIVE = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}
 
 
 def _contiguous(shape):
