@@ -12,6 +12,7 @@ use pyo3::types::PyList;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use strata_runtime::device::{DevicePtr, Stream, TensorRef};
 use strata_runtime::exec::{Executable, Origin, RunOptions};
 
@@ -31,6 +32,14 @@ pub struct Callable {
     arena: Mutex<Option<(Tensor, usize)>>,
 }
 
+/// The steps of a call, repeated.
+pub struct Timed {
+    /// How often.
+    pub runs: u32,
+    /// Of the host, for one time.
+    pub nanoseconds: f64,
+}
+
 /// Arguments that had to be copied: their number, and the copy.
 type Copies<'py> = Vec<(usize, Bound<'py, PyAny>)>;
 
@@ -47,13 +56,24 @@ impl Callable {
         Ok(Self { exe, device, spec, fallbacks, bytes, known, arena })
     }
 
-    /// Runs on PyTorch's memory and current stream.
-    pub fn call<'py>(&self, given: &Bound<'py, PyList>) -> Result<Bound<'py, PyList>, Fault> {
+    /// Runs on PyTorch's memory and current stream; `timed` repeats the plan's steps and says how long they take.
+    pub fn call<'py>(
+        &self,
+        given: &Bound<'py, PyList>,
+        timed: Option<&mut Timed>,
+    ) -> Result<Bound<'py, PyList>, Fault> {
         let py = given.py();
         let (exchange, torch) = (exchange()?, torch(py)?);
         let mut copies = Copies::new();
         let mut seen = Vec::with_capacity(self.spec.arguments.len());
-        for number in 0..self.spec.arguments.len() {
+        for (number, argument) in self.spec.arguments.iter().enumerate() {
+            if let (Source::Given(i), Kind::Tensor { lazy: false, .. }) = (&argument.source, &argument.kind)
+                && let Some(viewed) = exchange.view_item(torch, given, *i)
+                && self.device.holds(viewed.device())
+            {
+                seen.push(Seen::Tensor(viewed));
+                continue;
+            }
             seen.push(self.see(torch, given, number, &mut copies)?);
         }
         let sizes = match self.known.find(&seen) {
@@ -84,9 +104,20 @@ impl Callable {
         let mut host =
             TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
         let done = py.detach(|| {
-            let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };
-            // SAFETY: as above.
-            unsafe { self.exe.execute(&sizes.layout, &placed, options) }
+            let mut run = || {
+                let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };
+                // SAFETY: as above.
+                unsafe { self.exe.execute(&sizes.layout, &placed, options) }
+            };
+            match timed {
+                None => run(),
+                Some(timed) => {
+                    let start = Instant::now();
+                    let done = (0..timed.runs).try_for_each(|_| run());
+                    timed.nanoseconds = start.elapsed().as_nanos() as f64 / timed.runs.max(1) as f64;
+                    done
+                }
+            }
         });
         drop(scratch);
         if self.device.kind == CPU {
@@ -116,7 +147,7 @@ impl Callable {
         }
     }
 
-    #[inline]
+    /// An argument of any kind, from anywhere.
     fn see<'py>(
         &self,
         torch: &Torch,

@@ -2,7 +2,9 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
+use crate::torch::Torch;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 use strata_runtime::DType;
@@ -170,21 +172,43 @@ impl Viewed {
 
 impl Exchange {
     /// Address, element type, sizes and strides of a tensor. The callee does not look whether it is one.
-    #[inline]
     pub fn view(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Viewed> {
+        // SAFETY: a live object.
+        unsafe { self.viewed(tensor.as_ptr()) }.ok_or_else(|| {
+            PyErr::take(tensor.py())
+                .unwrap_or_else(|| PyRuntimeError::new_err("PyTorch gave a tensor without strides"))
+        })
+    }
+
+    /// The same of an item of a list; nothing where it is no plain tensor or fails.
+    #[inline]
+    pub fn view_item(&self, torch: &Torch, list: &Bound<'_, PyList>, i: usize) -> Option<Viewed> {
+        // SAFETY: the list keeps the item alive.
+        let found = unsafe {
+            let item = ffi::PyList_GetItem(list.as_ptr(), i as isize);
+            if !item.is_null() && torch.is_plain(item) { self.viewed(item) } else { None }
+        };
+        if found.is_none() {
+            PyErr::take(list.py());
+        }
+        found
+    }
+
+    #[inline]
+    unsafe fn viewed(&self, tensor: *mut ffi::PyObject) -> Option<Viewed> {
         let mut t = std::mem::MaybeUninit::<DlTensor>::zeroed();
         // SAFETY: the callee fills in the tensor.
         let t = unsafe {
-            if (self.view)(tensor.as_ptr(), t.as_mut_ptr()) != 0 {
-                return Err(PyErr::fetch(tensor.py()));
+            if (self.view)(tensor, t.as_mut_ptr()) != 0 {
+                return None;
             }
             t.assume_init()
         };
         if t.strides.is_null() && t.ndim > 0 {
-            return Err(PyRuntimeError::new_err("PyTorch gave a tensor without strides"));
+            return None;
         }
         let device = i64::from(t.device.kind) << 16 | i64::from(t.device.ordinal) << 24;
-        Ok(Viewed {
+        Some(Viewed {
             ptr: DevicePtr(t.data as u64 + t.byte_offset),
             tag: i64::from(t.dtype.code) | i64::from(t.dtype.bits) << 8 | device,
             rank: t.ndim as usize,

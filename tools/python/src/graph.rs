@@ -1,6 +1,6 @@
 //! Compiled graphs.
 
-use crate::call::Callable;
+use crate::call::{Callable, Timed};
 use crate::dlpack::{CPU, CUDA, DlDevice};
 use crate::fault::Fault;
 use crate::spec::Spec;
@@ -143,6 +143,16 @@ impl Compiled {
         result
     }
 
+    /// Nanoseconds that the host spends on the kernels or their launches alone, in one of `runs` runs.
+    fn step_time(&self, arguments: &Bound<'_, PyList>, runs: u32) -> PyResult<f64> {
+        let mut timed = Timed { runs, nanoseconds: 0.0 };
+        match self.callable.call(arguments, Some(&mut timed)) {
+            Ok(_) => Ok(timed.nanoseconds),
+            Err(Fault::Runtime(e)) => Err(raise(&e)),
+            Err(Fault::Raised(e)) => Err(e),
+        }
+    }
+
     /// Kernels, library calls, host calls and copies of one run.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut n = [0u64; 4];
@@ -177,7 +187,7 @@ impl Compiled {
     fn run<'py>(&self, arguments: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
         let py = arguments.py();
         if !self.failed.load(Ordering::Relaxed) {
-            match self.callable.call(arguments) {
+            match self.callable.call(arguments, None) {
                 Ok(results) => return Ok(results.into_any()),
                 Err(Fault::Raised(e)) => return Err(e),
                 Err(Fault::Runtime(e)) => {

@@ -140,13 +140,20 @@ impl Drop for Owned {
 }
 
 impl Torch {
+    /// Whether something is a tensor or parameter and not of a class derived from them.
+    ///
+    /// # Safety
+    /// A live object.
+    #[inline]
+    pub unsafe fn is_plain(&self, object: *mut ffi::PyObject) -> bool {
+        // SAFETY: the caller's promise.
+        let kind = unsafe { ffi::Py_TYPE(object) }.cast();
+        kind == self.tensor.as_ptr() || kind == self.parameter.as_ptr()
+    }
+
     /// Fails where something is no tensor: PyTorch's C functions do not look.
     pub fn check(&self, object: &Bound<'_, PyAny>) -> PyResult<()> {
-        let kind = object.get_type_ptr().cast();
-        if kind == self.tensor.as_ptr()
-            || kind == self.parameter.as_ptr()
-            || object.is_instance(self.tensor.bind(object.py()))?
-        {
+        if object.is_instance(self.tensor.bind(object.py()))? {
             return Ok(());
         }
         Err(PyTypeError::new_err(format!("a tensor is expected, got {}", object.get_type())))
