@@ -7,6 +7,7 @@ use crate::layouts::{Known, Ready, Seen, Sizes, View, value};
 use crate::memory::TorchMemory;
 use crate::spec::{Kind, Made, Source, Spec};
 use crate::torch::{Tensor, Torch, TorchType, torch};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::borrow::Cow;
@@ -233,28 +234,49 @@ impl Callable {
         copies: &Copies<'py>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = given.py();
-        let mut objects: Vec<Option<Bound<'py, PyAny>>> = vec![None; outputs.len()];
+        let mut own: Vec<Option<Bound<'py, PyAny>>> = vec![None; outputs.len()];
         let mut list = Vec::with_capacity(sizes.results.len());
         for (ready, made) in sizes.results.iter().zip(&self.spec.results) {
             list.push(match (ready, made) {
-                (_, Made::Constant(c)) => c.bind(py).clone(),
-                (_, Made::Given(i)) => given.get_item(*i)?,
+                (Ready::AsSaid, Made::Constant(c)) => c.bind(py).clone(),
+                (Ready::AsSaid, Made::Given(i)) => given.get_item(*i)?,
                 (Ready::Size(n), _) => n.into_pyobject(py)?.into_any(),
-                (Ready::Own(n), Made::Output { device, .. }) => {
-                    if objects[*n].is_none() {
-                        objects[*n] = outputs[*n].as_ref().map(|t| t.object(py)).transpose()?;
-                    }
-                    moved(objects[*n].clone().ok_or_else(|| no_memory(*n))?, device.as_ref())?
+                (Ready::Spread(dense, strides), Made::Output { dtype, device, .. }) => {
+                    let dense = self.tensor(torch, given, dense, dtype, outputs, &mut own, copies)?;
+                    moved(torch.with_strides(&dense, strides)?, device.as_ref())?
                 }
-                (Ready::View(v), Made::Output { dtype, device, .. }) => {
-                    let view = self.view(given, v, outputs, copies)?;
-                    let view = torch.typed(view, dtype)?;
-                    moved(view, device.as_ref())?
+                (ready, Made::Output { dtype, device, .. }) => {
+                    let t = self.tensor(torch, given, ready, dtype, outputs, &mut own, copies)?;
+                    moved(t, device.as_ref())?
                 }
-                _ => return Err(pyo3::exceptions::PyRuntimeError::new_err("a result and its sizes do not fit")),
+                _ => return Err(PyRuntimeError::new_err("a result and its sizes do not fit")),
             });
         }
         PyList::new(py, list)
+    }
+
+    /// A result that is a tensor. `own`: those made before.
+    #[allow(clippy::too_many_arguments)]
+    fn tensor<'py>(
+        &self,
+        torch: &Torch,
+        given: &Bound<'py, PyList>,
+        ready: &Ready,
+        dtype: &TorchType,
+        outputs: &[Option<Tensor>],
+        own: &mut [Option<Bound<'py, PyAny>>],
+        copies: &Copies<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match ready {
+            Ready::Own(n) => {
+                if own[*n].is_none() {
+                    own[*n] = outputs[*n].as_ref().map(|t| t.object(given.py())).transpose()?;
+                }
+                own[*n].clone().ok_or_else(|| no_memory(*n))
+            }
+            Ready::View(v) => torch.typed(self.view(given, v, outputs, copies)?, dtype),
+            _ => Err(PyRuntimeError::new_err("a result is no tensor")),
+        }
     }
 
     fn view<'py>(
@@ -286,7 +308,7 @@ impl Callable {
 }
 
 fn no_memory(number: usize) -> PyErr {
-    pyo3::exceptions::PyRuntimeError::new_err(format!("result {number} has no memory"))
+    PyRuntimeError::new_err(format!("result {number} has no memory"))
 }
 
 fn moved<'py>(t: Bound<'py, PyAny>, device: Option<&Py<PyAny>>) -> PyResult<Bound<'py, PyAny>> {

@@ -2,7 +2,7 @@
 
 use crate::dlpack::Viewed;
 use crate::fault::Fault;
-use crate::spec::{Argument, Kind, Made, Spec};
+use crate::spec::{Argument, Gaps, Kind, Made, Spec};
 use crate::torch::TorchType;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -51,6 +51,8 @@ pub enum Ready {
     /// The tensor with this number, whole.
     Own(usize),
     View(View),
+    /// A copy of that with these strides.
+    Spread(Box<Ready>, Vec<i64>),
 }
 
 /// Everything for one set of sizes.
@@ -108,41 +110,43 @@ impl Sizes {
         let mut forms: Vec<_> = plan.outputs.iter().map(|_| None).collect();
         let mut results = Vec::with_capacity(spec.results.len());
         for (made, at) in spec.results.iter().zip(0..) {
-            let (number, order, expand) = match made {
-                Made::Constant(_) | Made::Given(_) => {
-                    results.push(Ready::AsSaid);
-                    continue;
+            results.push(match made {
+                Made::Constant(_) | Made::Given(_) => Ready::AsSaid,
+                Made::Size(e) => Ready::Size(value(e, symbols)?),
+                Made::Output { number, gaps: Some(Gaps { shape, strides, offset: Some(offset) }), .. } => {
+                    let out = layout.result(plan, *number)?;
+                    Ready::View(View {
+                        origin: out.origin,
+                        offset: out.offset / out.dtype.size() as i64 + value(offset, symbols)?,
+                        plan_type: out.dtype,
+                        shape: values(shape, symbols)?,
+                        strides: values(strides, symbols)?,
+                    })
                 }
-                Made::Size(e) => {
-                    results.push(Ready::Size(value(e, symbols)?));
-                    continue;
-                }
-                Made::Output { number, order, expand, .. } => (*number, order, expand),
-            };
-            let out = layout.result(plan, number)?;
-            let (mut shape, mut strides) = as_seen(&out, order.as_deref());
-            if let Some(sizes) = expand {
-                for (d, e) in sizes.iter().enumerate() {
-                    let size = value(e, symbols)?;
-                    if size != shape[d] {
-                        (shape[d], strides[d]) = (size, 0);
+                Made::Output { number, order, expand, gaps, .. } => {
+                    let out = layout.result(plan, *number)?;
+                    let (mut shape, mut strides) = as_seen(&out, order.as_deref());
+                    if let Some(sizes) = expand {
+                        for (d, size) in values(sizes, symbols)?.into_iter().enumerate() {
+                            if size != shape[d] {
+                                (shape[d], strides[d]) = (size, 0);
+                            }
+                        }
+                    }
+                    let buffer = &plan.buffers[plan.outputs[*number].buffer.0 as usize];
+                    let dense = if buffer.place == Place::Output(*number as u32) {
+                        forms[*number].get_or_insert((at, shape, strides));
+                        Ready::Own(*number)
+                    } else {
+                        let offset = out.offset / out.dtype.size() as i64;
+                        Ready::View(View { origin: out.origin, offset, plan_type: out.dtype, shape, strides })
+                    };
+                    match gaps {
+                        None => dense,
+                        Some(gaps) => Ready::Spread(Box::new(dense), values(&gaps.strides, symbols)?),
                     }
                 }
-            }
-            let own = plan.buffers[plan.outputs[number].buffer.0 as usize].place == Place::Output(number as u32);
-            if own {
-                forms[number].get_or_insert((at, shape, strides));
-                results.push(Ready::Own(number));
-            } else {
-                let offset = out.offset / out.dtype.size() as i64;
-                results.push(Ready::View(View {
-                    origin: out.origin,
-                    offset,
-                    plan_type: out.dtype,
-                    shape,
-                    strides,
-                }));
-            }
+            });
         }
         Ok(Self { signature, layout, forms, results })
     }
@@ -184,6 +188,10 @@ fn as_seen(out: &LaidOut<'_>, order: Option<&[usize]>) -> (Vec<i64>, Vec<i64>) {
 /// The value of a size.
 pub fn value(e: &Expr, symbols: &[i64]) -> PyResult<i64> {
     e.eval(symbols).ok_or_else(|| PyValueError::new_err(format!("the size {e} has no value for {symbols:?}")))
+}
+
+fn values(list: &[Expr], symbols: &[i64]) -> PyResult<Vec<i64>> {
+    list.iter().map(|e| value(e, symbols)).collect()
 }
 
 /// The sizes of the last calls, the latest first.

@@ -48,11 +48,23 @@ pub enum Made {
         order: Option<Vec<usize>>,
         /// Sizes, where one element stands for many.
         expand: Option<Vec<Expr>>,
+        /// Where its elements do not lie densely.
+        gaps: Option<Gaps>,
         /// PyTorch's element type.
         dtype: TorchType,
         /// Where PyTorch wants it, if not where the graph runs.
         device: Option<Py<PyAny>>,
     },
+}
+
+/// A result whose elements do not lie densely.
+pub struct Gaps {
+    /// Sizes.
+    pub shape: Vec<Expr>,
+    /// Strides in elements.
+    pub strides: Vec<Expr>,
+    /// It is a view of the output, so many elements from its start; else a copy with these strides.
+    pub offset: Option<Expr>,
 }
 
 /// Where a symbol's value is: an argument of the call, or one of its sizes.
@@ -87,6 +99,14 @@ impl Spec {
             let list = o.getattr(name)?;
             if list.is_none() { Ok(None) } else { sizes(&list).map(Some) }
         };
+        let gaps = |r: &Bound<'_, PyAny>| -> PyResult<Option<Gaps>> {
+            let (pair, offset) = (r.getattr("gaps")?, r.getattr("offset")?);
+            if pair.is_none() {
+                return Ok(None);
+            }
+            let offset = if offset.is_none() { None } else { Some(expression(&offset, &names)?) };
+            Ok(Some(Gaps { shape: sizes(&pair.get_item(0)?)?, strides: sizes(&pair.get_item(1)?)?, offset }))
+        };
         let mut arguments = Vec::new();
         for a in graph.getattr("arguments")?.try_iter()? {
             let a = a?;
@@ -113,6 +133,7 @@ impl Spec {
                 "argument" => Made::Given(value.extract()?),
                 "size" => Made::Size(expression(&value, &names)?),
                 _ => Made::Output {
+                    gaps: gaps(&r)?,
                     number: value.extract()?,
                     order: r.getattr("order")?.extract()?,
                     expand: optional(&r, "expand")?,
