@@ -16,6 +16,12 @@ pub trait Allocator {
     /// asked for several times.
     fn scratch(&mut self, bytes: usize) -> Result<DevicePtr>;
 
+    /// Scratch memory of library calls, aligned to 256 bytes, valid until the run's work in the stream is done; without it the device
+    /// uses memory of its own.
+    fn workspace(&mut self, _bytes: usize) -> Result<Option<DevicePtr>> {
+        Ok(None)
+    }
+
     /// Memory for a result (by its number), which lies in it with these sizes and strides (in elements); `bytes` may be 0.
     fn output(
         &mut self,

@@ -36,6 +36,8 @@ pub struct Executable {
     constants_owned: Option<usize>,
     pool: Arc<Pool>,
     resolved: Mutex<Vec<Arc<Resolved>>>,
+    /// What the plan's library calls use.
+    workspace_bytes: usize,
 }
 
 impl Executable {
@@ -82,6 +84,8 @@ impl Executable {
         if let Some(k) = used.into_iter().find(|k| k.image as usize >= artifact.images.len()) {
             bail!(Artifact, "kernel '{}' is in image {}, which the artifact has not", k.name, k.image);
         }
+        let library = |s: &Step| matches!(s, Step::Product(_) | Step::Convolution(_));
+        let workspace_bytes = if plan.steps.iter().any(library) { device.workspace_bytes() } else { 0 };
         let (constants, constants_owned) = if device.host_memory() || artifact.constants.is_empty() {
             (DevicePtr::from(artifact.constants.as_ptr()), None)
         } else {
@@ -101,6 +105,7 @@ impl Executable {
             constants_owned,
             pool,
             resolved: Mutex::default(),
+            workspace_bytes,
         })
     }
 

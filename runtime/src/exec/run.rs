@@ -204,7 +204,11 @@ impl Executable {
                 root.offset(b.offset)
             })
             .collect();
-        Ok(Placed { addresses })
+        let workspace = match self.workspace_bytes {
+            0 => None,
+            bytes => allocator.workspace(bytes).map_err(at)?,
+        };
+        Ok(Placed { addresses, workspace })
     }
 
     /// Runs the steps. Work may still be queued in the stream when this returns.
@@ -220,6 +224,7 @@ impl Executable {
             exe: self,
             resolved: &layout.0,
             addresses: &placed.addresses,
+            workspace: placed.workspace,
             stream: options.stream,
             host: options.host.unwrap_or(&mut none),
             scratch: Vec::new(),
@@ -323,6 +328,7 @@ impl Layout {
 #[derive(Debug)]
 pub struct Placed {
     addresses: Vec<DevicePtr>,
+    workspace: Option<DevicePtr>,
 }
 
 /// One run of a plan.
@@ -330,6 +336,7 @@ struct Run<'a> {
     exe: &'a Executable,
     resolved: &'a Resolved,
     addresses: &'a [DevicePtr],
+    workspace: Option<DevicePtr>,
     stream: Stream,
     host: &'a mut dyn HostCalls,
     scratch: Vec<DevicePtr>,
@@ -388,7 +395,7 @@ impl<'a> Run<'a> {
                     batch,
                 };
                 // SAFETY: the resolver checked that the matrices lie in their buffers.
-                unsafe { device.product(&product, self.stream) }
+                unsafe { device.product(&product, self.workspace, self.stream) }
             }
             (Step::Convolution(c), _) => {
                 let convolution = ResolvedConvolution {
@@ -401,7 +408,7 @@ impl<'a> Run<'a> {
                     groups: c.groups,
                 };
                 // SAFETY: the resolver checked that the buffers lie in their memory.
-                unsafe { device.convolution(&convolution, self.stream) }
+                unsafe { device.convolution(&convolution, self.workspace, self.stream) }
             }
             (Step::Copy { from, to }, _) => {
                 let (src, dst) = (self.tensor(*from), self.tensor(*to));

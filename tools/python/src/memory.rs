@@ -71,6 +71,11 @@ impl Allocator for TorchMemory<'_, '_> {
         Ok(ptr)
     }
 
+    // From PyTorch, so that it is counted there, and goes into the pool of a graph that is being recorded.
+    fn workspace(&mut self, bytes: usize) -> Result<Option<DevicePtr>> {
+        self.scratch(bytes).map(Some)
+    }
+
     fn output(&mut self, number: usize, _: DType, _: &[i64], _: &[i64], _: usize) -> Result<DevicePtr> {
         let Some((dtype, shape, strides)) = self.sizes.form(self.spec, number) else {
             return Err(Error::new(ErrorKind::Plan, format!("nobody takes result {number}"))
