@@ -125,6 +125,14 @@ pub trait Device: Send + Sync {
     /// An image of the wrong kind or for another target, a kernel that is not in it, an external symbol.
     fn load(&self, image: &Image, kernels: &[&Kernel]) -> Result<Box<dyn Module>>;
 
+    /// Makes the kernels of several images ready, as [`Device::load`] does of one.
+    fn load_several(&self, images: &[(&Image, &[&Kernel])]) -> Result<Vec<Box<dyn Module>>> {
+        let load = |(i, (image, kernels)): (usize, &(&Image, &[&Kernel]))| {
+            self.load(image, kernels).map_err(|e| e.at(format_args!("image {i}")))
+        };
+        images.iter().enumerate().map(load).collect()
+    }
+
     /// Bytes of scratch memory that [`Device::product`] and [`Device::convolution`] use. Without any from the caller the device keeps
     /// its own.
     fn workspace_bytes(&self) -> usize {

@@ -1,5 +1,6 @@
 //! Compiled graphs.
 
+use crate::cache::{Cubins, HITS, cache};
 use crate::call::{Callable, Timed};
 use crate::dlpack::{CPU, CUDA, DlDevice};
 use crate::fault::Fault;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use strata_runtime::Error;
 use strata_runtime::artifact::Artifact;
+use strata_runtime::client::cached;
 use strata_runtime::client::protocol::{CompileOptions, Fallback, Numerics, Source, Target};
 use strata_runtime::device::{Device, cpu::CpuDevice};
 use strata_runtime::device::{Libraries, usable_libraries};
@@ -30,6 +32,8 @@ pub struct Compiled {
     on_failure: Py<PyAny>,
     failed: AtomicBool,
     timings: Vec<(String, u64)>,
+    /// In the cache.
+    key: String,
 }
 
 /// Devices by kind and number.
@@ -43,7 +47,10 @@ fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc<dyn
         return Ok(d.clone());
     }
     let new: Arc<dyn Device> = match device.kind {
-        CUDA => Arc::new(strata_runtime::device::cuda::CudaDevice::new(device.ordinal as u32)?),
+        CUDA => {
+            let new = strata_runtime::device::cuda::CudaDevice::new(device.ordinal as u32)?;
+            Arc::new(new.with_cache(Cubins(cache(None))))
+        }
         _ => Arc::new(CpuDevice::new(threads)?),
     };
     devices.insert(key, new.clone());
@@ -70,6 +77,8 @@ pub fn compile(
     let spec = Spec::of(graph)?;
     let json: String = graph.getattr("text")?.extract()?;
     let device = DlDevice { kind: if target == "cpu" { CPU } else { CUDA }, ordinal };
+    let folder: Option<String> = options.get_item("cache_dir")?.map(|f| f.extract()).transpose()?;
+    let cache = cache(folder.as_deref());
     let mut options = compile_options(&target, options)?;
     let done = py.detach(|| {
         let device = device_of(device, threads)?;
@@ -77,7 +86,12 @@ pub fn compile(
         if libraries != Libraries::ALL {
             options.extra.insert("libraries".to_owned(), libraries.to_string());
         }
-        let compiled = server::client(server).compile(Source::Fx(json), options)?;
+        let found =
+            cached::compile(&cache, server.as_deref(), || server::client(server.clone()), Source::Fx(json), options)?;
+        if found.cached {
+            HITS.fetch_add(1, Ordering::Relaxed);
+        }
+        let compiled = found.compiled;
         for mut event in compiled.events {
             // Lines are known, columns are not.
             if let Some(line) = event.location.strip_suffix(":0") {
@@ -86,12 +100,14 @@ pub fn compile(
             emit(event);
         }
         let artifact = Artifact::from_bytes(&compiled.artifact)?;
-        Ok((Executable::new(artifact, device)?, compiled.timings))
+        let timings = if found.cached { vec![] } else { compiled.timings };
+        Ok((Executable::new(artifact, device)?, timings, found.key))
     });
-    let (exe, timings) = done.map_err(|e: Error| raise(&e))?;
+    let (exe, timings, key) = done.map_err(|e: Error| raise(&e))?;
     let callable = Callable::new(py, exe, device, spec, fallbacks)?;
     let failed = AtomicBool::new(false);
-    let compiled = Py::new(py, Compiled { callable, module, on_failure, failed, timings })?;
+    let key = key.to_string();
+    let compiled = Py::new(py, Compiled { callable, module, on_failure, failed, timings, key })?;
     // On the object: PyTorch looks for it there, and wrappers copy it from there.
     compiled.setattr(py, "_boxed_call", true)?;
     Ok(compiled)
@@ -122,12 +138,13 @@ fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileO
                     _ => return Err(bad("allow, warn, error")),
                 }
             }
+            "cache_dir" => {}
             "dump_dir" => options.dump_dir = Some(text()?),
             "reproducer_dir" => options.reproducer_dir = Some(text()?),
             "source_name" => options.source_name = text()?,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "unknown option '{key}'; known: numerics, fallback, dump_dir"
+                    "unknown option '{key}'; known: numerics, fallback, dump_dir, cache_dir"
                 )));
             }
         }
@@ -177,7 +194,13 @@ impl Compiled {
         self.callable.exe.plan().to_string()
     }
 
-    /// Nanoseconds of the compilation by phase.
+    /// Its key in the cache.
+    #[getter]
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Nanoseconds of the compilation by phase; none where it was in the cache.
     fn timings(&self) -> Vec<(String, u64)> {
         self.timings.clone()
     }

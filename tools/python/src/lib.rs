@@ -4,6 +4,7 @@
 //! function pointers, without attribute access. The package's Python half serialises FX graphs; AOTAutograd calls
 //! [`graph::Compiled`] itself.
 
+mod cache;
 mod call;
 mod dlpack;
 mod fault;
@@ -40,6 +41,7 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         out.set_item(name, n)?;
     }
     out.set_item("calls", call::CALLS.load(Ordering::Relaxed))?;
+    out.set_item("cache_hits", cache::HITS.load(Ordering::Relaxed))?;
     Ok(out)
 }
 
@@ -48,6 +50,7 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 fn reset_events() {
     stream().clear();
     call::CALLS.store(0, Ordering::Relaxed);
+    cache::HITS.store(0, Ordering::Relaxed);
 }
 
 /// The events since the last reset.
@@ -80,6 +83,9 @@ fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("StrataError", m.py().get_type::<StrataError>())?;
     m.add_class::<graph::Compiled>()?;
     for f in [
+        wrap_pyfunction!(cache::cache_has_entries, m)?,
+        wrap_pyfunction!(cache::cache_get, m)?,
+        wrap_pyfunction!(cache::cache_put, m)?,
         wrap_pyfunction!(counters, m)?,
         wrap_pyfunction!(reset_events, m)?,
         wrap_pyfunction!(events, m)?,

@@ -266,6 +266,11 @@ impl Device for CudaDevice {
         Ok(Box::new(one.expect("one image gives one module")))
     }
 
+    fn load_several(&self, images: &[(&Image, &[&Kernel])]) -> Result<Vec<Box<dyn Module>>> {
+        let modules = self.load_all(images)?;
+        Ok(modules.into_iter().map(|m| Box::new(m) as Box<dyn Module>).collect())
+    }
+
     fn workspace_bytes(&self) -> usize {
         WORKSPACE_BYTES
     }

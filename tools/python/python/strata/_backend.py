@@ -11,6 +11,7 @@ import threading
 
 import torch
 
+from . import _cache
 from . import _events as events
 from . import strata_native as native
 from ._fallback import Fallbacks
@@ -18,7 +19,7 @@ from ._serialize import serialize
 from ._sizes import Unsupported
 
 _MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_OPTIONS = ("numerics", "fallback", "dump_dir")
+_OPTIONS = ("numerics", "fallback", "dump_dir", "cache_dir")
 _numbers = iter(range(10**9))
 _setup = threading.Lock()
 _ready = False
@@ -36,8 +37,9 @@ def find_server():
     return shutil.which("strata")
 
 
-def _prepare():
-    """Takes PyTorch's function table, and starts the server without waiting for it. Problems show when something is compiled."""
+def _prepare(cache_dir):
+    """Takes PyTorch's functions, and where there is no cache starts the server without waiting for it. Problems show when something is
+    compiled."""
     global _ready
     with _setup:
         if _ready:
@@ -47,7 +49,8 @@ def _prepare():
             native.use_exchange_table(torch.Tensor.__dlpack_c_exchange_api__)
             native.use_torch(torch, os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_python.so"))
         with contextlib.suppress(Exception):
-            native.start_server(find_server())
+            if not native.cache_has_entries(cache_dir):
+                native.start_server(find_server())
             atexit.register(native.stop_server)
 
 
@@ -80,7 +83,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     from torch._dynamo.backends.common import aot_autograd
 
     options = _check(mode, options)
-    _prepare()
+    _prepare(options.get("cache_dir"))
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -123,6 +126,7 @@ def _compile(gm, graph, options):
     options = {"reproducer_dir": _reproducers(), "source_name": graph.name, **options}
     threads, fallbacks = torch.get_num_threads(), Fallbacks(graph.objects, graph.device)
     compiled = native.compile(graph, target, ordinal, threads, options, gm, fallbacks, functools.partial(_failed, graph.location), find_server())
+    _cache.record(compiled.key, options.get("cache_dir"))
     events.count("compiles")
     for name, n in compiled.counts().items():
         if name != "host_calls":
