@@ -4,7 +4,7 @@
 //! with an event, and is a miss. The folder is kept below a size: the entries that were not used for longest go first; what was
 //! used when is the modification time of the entry, which a hit renews.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, err};
 use crate::events::{Event, EventKind, emit};
 use crate::files::write_atomically;
 use std::collections::BTreeMap;
@@ -16,6 +16,30 @@ use std::time::SystemTime;
 /// What identifies a result: the hash of everything that can change it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key([u8; 32]);
+
+impl Key {
+    /// A key from the bytes of one; none where their number is another.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// As it is printed.
+impl std::str::FromStr for Key {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || err!(Input, "'{text}' is no key: 64 hexadecimal digits").next("pass a key as it was printed");
+        let digit = |i: usize| text.get(2 * i..2 * i + 2).and_then(|d| u8::from_str_radix(d, 16).ok());
+        let bytes: Option<Vec<u8>> = (0..32).map(digit).collect();
+        bytes.filter(|_| text.len() == 64).and_then(|b| Self::from_bytes(&b)).ok_or_else(bad)
+    }
+}
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,6 +136,14 @@ impl Cache {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether the folder holds any entry.
+    pub fn has_entries(&self) -> bool {
+        let entries = self.folder.as_ref().and_then(|f| std::fs::read_dir(f).ok());
+        entries.is_some_and(|mut e| {
+            e.any(|e| e.is_ok_and(|e| e.path().extension().is_some_and(|x| x == SUFFIX)))
+        })
     }
 
     fn path(&self, key: Key) -> Option<PathBuf> {

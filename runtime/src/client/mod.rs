@@ -4,6 +4,7 @@
 //! dies, the request in flight fails with an error that says how it died and where the reproducer is; the next request
 //! starts another child.
 
+pub mod cached;
 pub mod protocol;
 
 use crate::error::{Error, Result, bail, err};

@@ -125,17 +125,41 @@ pub trait Device: Send + Sync {
     /// An image of the wrong kind or for another target, a kernel that is not in it, an external symbol.
     fn load(&self, image: &Image, kernels: &[&Kernel]) -> Result<Box<dyn Module>>;
 
-    /// A batched matrix product through the device's library.
+    /// Makes the kernels of several images ready, as [`Device::load`] does of one.
+    fn load_several(&self, images: &[(&Image, &[&Kernel])]) -> Result<Vec<Box<dyn Module>>> {
+        let load = |(i, (image, kernels)): (usize, &(&Image, &[&Kernel]))| {
+            self.load(image, kernels).map_err(|e| e.at(format_args!("image {i}")))
+        };
+        images.iter().enumerate().map(load).collect()
+    }
+
+    /// Bytes of scratch memory that [`Device::product`] and [`Device::convolution`] use. Without any from the caller the device keeps
+    /// its own.
+    fn workspace_bytes(&self) -> usize {
+        0
+    }
+
+    /// A batched matrix product through the device's library. `workspace` has [`Device::workspace_bytes`].
     ///
     /// # Safety
     /// The matrices lie in this device's memory; `out` overlaps nothing else.
-    unsafe fn product(&self, product: &ResolvedProduct, stream: Stream) -> Result<()>;
+    unsafe fn product(
+        &self,
+        product: &ResolvedProduct,
+        workspace: Option<DevicePtr>,
+        stream: Stream,
+    ) -> Result<()>;
 
-    /// A convolution through the device's library.
+    /// A convolution through the device's library. `workspace` has [`Device::workspace_bytes`].
     ///
     /// # Safety
     /// The tensors lie in this device's memory; `out` overlaps nothing else.
-    unsafe fn convolution(&self, convolution: &ResolvedConvolution<'_>, stream: Stream) -> Result<()>;
+    unsafe fn convolution(
+        &self,
+        convolution: &ResolvedConvolution<'_>,
+        workspace: Option<DevicePtr>,
+        stream: Stream,
+    ) -> Result<()>;
 
     /// Waits until everything in `stream` is done. Errors of asynchronous work show here at the latest.
     fn synchronize(&self, stream: Stream) -> Result<()>;

@@ -12,6 +12,16 @@ pub trait Allocator {
     /// Memory for the arena, aligned to 256 bytes, valid until the run's work in the stream is done. `bytes` > 0.
     fn arena(&mut self, bytes: usize) -> Result<DevicePtr>;
 
+    /// Memory for a copy of an argument, aligned to 256 bytes, valid until the run's work in the stream is done. `bytes` > 0; may be
+    /// asked for several times.
+    fn scratch(&mut self, bytes: usize) -> Result<DevicePtr>;
+
+    /// Scratch memory of library calls, aligned to 256 bytes, valid until the run's work in the stream is done; without it the device
+    /// uses memory of its own.
+    fn workspace(&mut self, _bytes: usize) -> Result<Option<DevicePtr>> {
+        Ok(None)
+    }
+
     /// Memory for a result (by its number), which lies in it with these sizes and strides (in elements); `bytes` may be 0.
     fn output(
         &mut self,
@@ -232,15 +242,19 @@ impl DeviceTensor {
 pub(super) struct PoolAllocator<'a> {
     pub pool: &'a Arc<Pool>,
     pub stream: Stream,
-    pub arena: Option<Block>,
+    pub kept: Vec<Block>,
     pub outputs: Vec<(usize, Arc<Block>)>,
 }
 
 impl Allocator for PoolAllocator<'_> {
     fn arena(&mut self, bytes: usize) -> Result<DevicePtr> {
+        self.scratch(bytes)
+    }
+
+    fn scratch(&mut self, bytes: usize) -> Result<DevicePtr> {
         let block = self.pool.block(bytes, self.stream)?;
         let ptr = block.ptr;
-        self.arena = Some(block);
+        self.kept.push(block);
         Ok(ptr)
     }
 

@@ -11,12 +11,12 @@ mod run;
 
 pub use memory::{Allocator, DeviceTensor, Pool};
 pub use profile::{Profile, StepTime};
-pub use run::{HostCalls, NoHostCalls, Origin, OutputRef, RunOptions};
+pub use run::{HostCalls, LaidOut, Layout, NoHostCalls, Origin, OutputRef, Placed, RunOptions};
 
-use crate::artifact::Artifact;
+use crate::artifact::{Artifact, Image};
 use crate::device::{Device, DevicePtr, Module, Stream};
 use crate::error::{Result, bail};
-use crate::plan::{Plan, Step};
+use crate::plan::{Kernel, Plan, Step};
 use crate::tensor::HostTensor;
 use resolve::Resolved;
 use std::sync::{Arc, Mutex};
@@ -36,6 +36,8 @@ pub struct Executable {
     constants_owned: Option<usize>,
     pool: Arc<Pool>,
     resolved: Mutex<Vec<Arc<Resolved>>>,
+    /// What the plan's library calls use.
+    workspace_bytes: usize,
 }
 
 impl Executable {
@@ -60,21 +62,17 @@ impl Executable {
             );
         }
         crate::plan::verify::verify(plan).map_err(at)?;
-        let mut modules = Vec::new();
         let mut kernels = vec![(0, 0); plan.kernels.len()];
-        for (i, image) in artifact.images.iter().enumerate() {
-            let members: Vec<usize> =
-                (0..plan.kernels.len()).filter(|&k| plan.kernels[k].image as usize == i).collect();
-            if members.is_empty() {
-                continue;
+        let mut members: Vec<Vec<&Kernel>> = vec![Vec::new(); artifact.images.len()];
+        for (slot, kernel) in kernels.iter_mut().zip(&plan.kernels) {
+            if let Some(list) = members.get_mut(kernel.image as usize) {
+                *slot = (kernel.image as usize, list.len());
+                list.push(kernel);
             }
-            let list: Vec<_> = members.iter().map(|&k| &plan.kernels[k]).collect();
-            let module = device.load(image, &list).map_err(|e| at(e.at(format_args!("image {i}"))))?;
-            for (slot, k) in members.into_iter().enumerate() {
-                kernels[k] = (modules.len(), slot);
-            }
-            modules.push(module);
         }
+        let images: Vec<(&Image, &[&Kernel])> =
+            artifact.images.iter().zip(&members).map(|(image, list)| (image, &list[..])).collect();
+        let modules = device.load_several(&images).map_err(at)?;
         let used = plan.steps.iter().filter_map(|s| match s {
             Step::Launch { kernel, .. } => plan.kernels.get(*kernel as usize),
             _ => None,
@@ -82,6 +80,8 @@ impl Executable {
         if let Some(k) = used.into_iter().find(|k| k.image as usize >= artifact.images.len()) {
             bail!(Artifact, "kernel '{}' is in image {}, which the artifact has not", k.name, k.image);
         }
+        let library = |s: &Step| matches!(s, Step::Product(_) | Step::Convolution(_));
+        let workspace_bytes = if plan.steps.iter().any(library) { device.workspace_bytes() } else { 0 };
         let (constants, constants_owned) = if device.host_memory() || artifact.constants.is_empty() {
             (DevicePtr::from(artifact.constants.as_ptr()), None)
         } else {
@@ -101,6 +101,7 @@ impl Executable {
             constants_owned,
             pool,
             resolved: Mutex::default(),
+            workspace_bytes,
         })
     }
 
@@ -112,6 +113,11 @@ impl Executable {
     /// The artifact.
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
+    }
+
+    /// Where the artifact's constants lie on the device.
+    pub fn constants(&self) -> DevicePtr {
+        self.constants
     }
 
     /// The device.

@@ -8,7 +8,8 @@ use crate::device::{
 };
 use crate::dtype::DType;
 use crate::error::{Error, Result, err};
-use crate::plan::{BufferId, HostCall, Matrix, Place, Step};
+use crate::plan::{BufferId, HostCall, Matrix, Place, Plan, Step};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Bytes of the widest access of a GPU thread.
@@ -93,7 +94,7 @@ impl Executable {
     pub fn run_with(&self, inputs: &[DeviceTensor], options: RunOptions<'_>) -> Result<Vec<DeviceTensor>> {
         let refs: Vec<TensorRef<'_>> = inputs.iter().map(DeviceTensor::as_ref).collect();
         let stream = options.stream;
-        let mut allocator = PoolAllocator { pool: &self.pool, stream, arena: None, outputs: Vec::new() };
+        let mut allocator = PoolAllocator { pool: &self.pool, stream, kept: Vec::new(), outputs: Vec::new() };
         // SAFETY: a `DeviceTensor` owns its memory, or whoever made it answers for it.
         let outputs = unsafe { self.run_raw(&refs, &mut allocator, options)? };
         outputs
@@ -131,45 +132,53 @@ impl Executable {
 
     /// Where the inputs start. GPU kernels read whole vectors: an input that begins between them, such as a slice of a larger tensor, is
     /// copied first.
-    fn aligned_inputs(
+    fn aligned_inputs<'a>(
         &self,
-        inputs: &[TensorRef<'_>],
+        layout: &Layout,
+        inputs: &'a [DevicePtr],
+        allocator: &mut dyn Allocator,
         stream: Stream,
-    ) -> Result<(Vec<DevicePtr>, Vec<super::memory::Block>)> {
-        let mut copies = Vec::new();
-        let starts = inputs
-            .iter()
-            .map(|t| {
-                if self.device.host_memory() || t.ptr.0 % VECTOR_BYTES == 0 || t.elements() == 0 {
-                    return Ok(t.ptr);
-                }
-                let last: i64 = t.shape.iter().zip(t.strides).map(|(n, s)| (n - 1) * s).sum();
-                let bytes = (last as usize + 1) * t.dtype.size();
-                let block = self.pool.block(bytes, stream)?;
-                // SAFETY: the caller of the run answers for the input's memory; the block is new.
-                unsafe { self.device.copy(block.ptr(), t.ptr, bytes, stream)? };
-                let start = block.ptr();
-                copies.push(block);
-                Ok(start)
-            })
-            .collect::<Result<_>>()?;
-        Ok((starts, copies))
+    ) -> Result<Cow<'a, [DevicePtr]>> {
+        if self.device.host_memory() || inputs.iter().all(|p| p.0 % VECTOR_BYTES == 0) {
+            return Ok(Cow::Borrowed(inputs));
+        }
+        let mut starts = inputs.to_vec();
+        for (start, input) in starts.iter_mut().zip(&self.plan().inputs) {
+            let bytes = layout.0.buffers[input.buffer.0 as usize].bytes as usize;
+            if start.0 % VECTOR_BYTES != 0 && bytes > 0 {
+                let copy = allocator.scratch(bytes)?;
+                // SAFETY: the caller of the run answers for the input's memory; the copy's is new.
+                unsafe { self.device.copy(copy, *start, bytes, stream)? };
+                *start = copy;
+            }
+        }
+        Ok(Cow::Owned(starts))
     }
 
-    /// Runs on borrowed memory, with memory from an embedder. Work may still be queued in the stream when this returns.
-    ///
-    /// # Safety
-    /// The inputs lie on this executable's device, with the sizes and strides that they claim, and stay until the work is done.
-    pub unsafe fn run_raw(
-        &self,
-        inputs: &[TensorRef<'_>],
-        allocator: &mut dyn Allocator,
-        options: RunOptions<'_>,
-    ) -> Result<Vec<OutputRef>> {
+    /// Checks arguments, and works out all sizes for them.
+    pub fn layout(&self, inputs: &[TensorRef<'_>], scalars: &[i64]) -> Result<Layout> {
         let plan = self.plan();
         let at = |e: Error| e.at(format_args!("@{}", plan.name));
-        let symbols = bind::bind(plan, inputs, options.scalars).map_err(at)?;
-        let resolved = self.resolve(&symbols).map_err(at)?;
+        let symbols = bind::bind(plan, inputs, scalars).map_err(at)?;
+        self.resolve(&symbols).map(Layout).map_err(at)
+    }
+
+    /// Takes memory from an embedder for a run on inputs at these addresses, and copies those that kernels cannot read where they are.
+    ///
+    /// # Safety
+    /// The inputs lie on this executable's device, as the layout has them, and stay until the work is done.
+    pub unsafe fn place(
+        &self,
+        layout: &Layout,
+        inputs: &[DevicePtr],
+        allocator: &mut dyn Allocator,
+        stream: Stream,
+    ) -> Result<Placed> {
+        let (plan, resolved) = (self.plan(), &layout.0);
+        let at = |e: Error| e.at(format_args!("@{}", plan.name));
+        if inputs.len() != plan.inputs.len() {
+            return Err(at(err!(Input, "{} inputs are expected, got {}", plan.inputs.len(), inputs.len())));
+        }
         let arena = match resolved.arena {
             0 => DevicePtr::NULL,
             bytes => allocator.arena(bytes as usize).map_err(at)?,
@@ -183,9 +192,8 @@ impl Executable {
             results[number] =
                 allocator.output(number, b.dtype, &b.shape, &b.strides, b.bytes as usize).map_err(at)?;
         }
-        // The copies live until the work is queued; the pool hands their memory on in the stream's order.
-        let (starts, _copies) = self.aligned_inputs(inputs, options.stream).map_err(at)?;
-        let addresses: Vec<DevicePtr> = (resolved.buffers.iter())
+        let starts = self.aligned_inputs(layout, inputs, allocator, stream).map_err(at)?;
+        let addresses = (resolved.buffers.iter())
             .map(|b| {
                 let root = match b.root {
                     Root::Input(n) => starts[n as usize],
@@ -196,11 +204,27 @@ impl Executable {
                 root.offset(b.offset)
             })
             .collect();
+        let workspace = match self.workspace_bytes {
+            0 => None,
+            bytes => allocator.workspace(bytes).map_err(at)?,
+        };
+        Ok(Placed { addresses, workspace })
+    }
+
+    /// Runs the steps. Work may still be queued in the stream when this returns.
+    ///
+    /// # Safety
+    /// `placed` was made by [`Executable::place`] of this executable for this layout and stream, and its memory stays until the work is
+    /// done.
+    pub unsafe fn execute(&self, layout: &Layout, placed: &Placed, options: RunOptions<'_>) -> Result<()> {
+        let plan = self.plan();
+        let at = |e: Error| e.at(format_args!("@{}", plan.name));
         let mut none = NoHostCalls;
         let mut run = Run {
             exe: self,
-            resolved: &resolved,
-            addresses: &addresses,
+            resolved: &layout.0,
+            addresses: &placed.addresses,
+            workspace: placed.workspace,
             stream: options.stream,
             host: options.host.unwrap_or(&mut none),
             scratch: Vec::new(),
@@ -222,29 +246,89 @@ impl Executable {
                 }
             }
         }
-        let output = |o: &crate::plan::Output| {
-            let b = &resolved.buffers[o.buffer.0 as usize];
-            let origin = match b.root {
-                Root::Input(n) => Origin::Input(n as usize),
-                Root::Output(n) => Origin::Output(n as usize),
-                Root::Constant => Origin::Constant,
-                Root::Arena => {
-                    return Err(err!(
-                        Plan,
-                        "result {} lies in the arena, which the next call overwrites",
-                        o.name
-                    ));
-                }
-            };
-            let ptr = match b.root {
-                // The caller's own memory, also where kernels read an aligned copy.
-                Root::Input(n) => inputs[n as usize].ptr.offset(b.offset),
-                _ => addresses[o.buffer.0 as usize],
-            };
-            Ok(OutputRef { ptr, dtype: b.dtype, shape: b.shape.clone(), strides: b.strides.clone(), origin })
-        };
-        plan.outputs.iter().map(output).collect()
+        Ok(())
     }
+
+    /// Runs on borrowed memory, with memory from an embedder. Work may still be queued in the stream when this returns.
+    ///
+    /// # Safety
+    /// The inputs lie on this executable's device, with the sizes and strides that they claim, and stay until the work is done.
+    pub unsafe fn run_raw(
+        &self,
+        inputs: &[TensorRef<'_>],
+        allocator: &mut dyn Allocator,
+        options: RunOptions<'_>,
+    ) -> Result<Vec<OutputRef>> {
+        let layout = self.layout(inputs, options.scalars)?;
+        let starts: Vec<DevicePtr> = inputs.iter().map(|t| t.ptr).collect();
+        // SAFETY: the caller's promises.
+        let placed = unsafe {
+            let placed = self.place(&layout, &starts, allocator, options.stream)?;
+            self.execute(&layout, &placed, options)?;
+            placed
+        };
+        let output = |(number, o): (usize, &crate::plan::Output)| {
+            let r = layout.result(self.plan(), number)?;
+            let ptr = match r.origin {
+                // The caller's own memory, also where kernels read an aligned copy.
+                Origin::Input(n) => starts[n].offset(r.offset),
+                _ => placed.addresses[o.buffer.0 as usize],
+            };
+            let (shape, strides) = (r.shape.to_vec(), r.strides.to_vec());
+            Ok(OutputRef { ptr, dtype: r.dtype, shape, strides, origin: r.origin })
+        };
+        self.plan().outputs.iter().enumerate().map(output).collect()
+    }
+}
+
+/// The sizes of everything in a plan for one set of argument sizes, checked: good for any number of runs.
+#[derive(Clone, Debug)]
+pub struct Layout(pub(super) Arc<Resolved>);
+
+/// A result in a [`Layout`].
+#[derive(Clone, Copy, Debug)]
+pub struct LaidOut<'a> {
+    /// Whose memory it is.
+    pub origin: Origin,
+    /// Bytes from the start of that memory; for a constant of that of all constants.
+    pub offset: i64,
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes.
+    pub shape: &'a [i64],
+    /// Strides in elements.
+    pub strides: &'a [i64],
+}
+
+impl Layout {
+    /// A result of `plan`, which this is a layout of.
+    ///
+    /// # Errors
+    /// A plan that returns memory of its arena.
+    pub fn result(&self, plan: &Plan, number: usize) -> Result<LaidOut<'_>> {
+        let output = &plan.outputs[number];
+        let b = &self.0.buffers[output.buffer.0 as usize];
+        let origin = match b.root {
+            Root::Input(n) => Origin::Input(n as usize),
+            Root::Output(n) => Origin::Output(n as usize),
+            Root::Constant => Origin::Constant,
+            Root::Arena => {
+                return Err(err!(
+                    Plan,
+                    "result {} lies in the arena, which the next call overwrites",
+                    output.name
+                ));
+            }
+        };
+        Ok(LaidOut { origin, offset: b.offset, dtype: b.dtype, shape: &b.shape, strides: &b.strides })
+    }
+}
+
+/// Where every buffer of a run lies.
+#[derive(Debug)]
+pub struct Placed {
+    addresses: Vec<DevicePtr>,
+    workspace: Option<DevicePtr>,
 }
 
 /// One run of a plan.
@@ -252,6 +336,7 @@ struct Run<'a> {
     exe: &'a Executable,
     resolved: &'a Resolved,
     addresses: &'a [DevicePtr],
+    workspace: Option<DevicePtr>,
     stream: Stream,
     host: &'a mut dyn HostCalls,
     scratch: Vec<DevicePtr>,
@@ -310,7 +395,7 @@ impl<'a> Run<'a> {
                     batch,
                 };
                 // SAFETY: the resolver checked that the matrices lie in their buffers.
-                unsafe { device.product(&product, self.stream) }
+                unsafe { device.product(&product, self.workspace, self.stream) }
             }
             (Step::Convolution(c), _) => {
                 let convolution = ResolvedConvolution {
@@ -323,7 +408,7 @@ impl<'a> Run<'a> {
                     groups: c.groups,
                 };
                 // SAFETY: the resolver checked that the buffers lie in their memory.
-                unsafe { device.convolution(&convolution, self.stream) }
+                unsafe { device.convolution(&convolution, self.workspace, self.stream) }
             }
             (Step::Copy { from, to }, _) => {
                 let (src, dst) = (self.tensor(*from), self.tensor(*to));

@@ -202,6 +202,10 @@ fn host_calls() {
 struct Counting(Vec<String>, Vec<crate::aligned::AlignedBytes>);
 
 impl Allocator for Counting {
+    fn scratch(&mut self, bytes: usize) -> Result<DevicePtr> {
+        self.arena(bytes)
+    }
+
     fn arena(&mut self, bytes: usize) -> Result<DevicePtr> {
         self.0.push(format!("arena {bytes}"));
         self.1.push(crate::aligned::AlignedBytes::zeroed(bytes));

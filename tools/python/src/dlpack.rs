@@ -2,8 +2,10 @@
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
+use crate::torch::Torch;
 use pyo3::prelude::*;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use pyo3::types::PyList;
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::OnceLock;
 use strata_runtime::DType;
 use strata_runtime::device::{DevicePtr, TensorRef};
@@ -21,6 +23,28 @@ struct Version {
 pub struct DlDevice {
     pub kind: i32,
     pub ordinal: i32,
+}
+
+/// The host's memory.
+pub const CPU: i32 = 1;
+/// A GPU of NVIDIA.
+pub const CUDA: i32 = 2;
+
+impl DlDevice {
+    /// Kind and number as PyTorch counts.
+    pub fn torch(self) -> (i32, i32) {
+        if self.kind == CUDA { (1, self.ordinal) } else { (0, -1) }
+    }
+
+    /// As PyTorch writes it.
+    pub fn name(self) -> String {
+        if self.kind == CUDA { format!("cuda:{}", self.ordinal) } else { "cpu".to_owned() }
+    }
+
+    /// Whether tensors there are at hand for work here.
+    pub fn holds(self, other: Self) -> bool {
+        self == other || (self.kind, other.kind) == (CPU, CPU)
+    }
 }
 
 #[repr(C)]
@@ -51,13 +75,11 @@ struct Managed {
     tensor: DlTensor,
 }
 
-type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
-
 #[repr(C)]
 struct Table {
     version: Version,
     previous: *mut Table,
-    allocate: Option<unsafe extern "C" fn(*mut DlTensor, *mut *mut Managed, *mut c_void, SetError) -> c_int>,
+    allocate: *const c_void,
     from_py: *const c_void,
     to_py: Option<unsafe extern "C" fn(*mut Managed, *mut *mut ffi::PyObject) -> c_int>,
     view: Option<unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> c_int>,
@@ -67,7 +89,6 @@ struct Table {
 /// The functions that are used here, all present.
 #[derive(Clone, Copy)]
 pub struct Exchange {
-    allocate: unsafe extern "C" fn(*mut DlTensor, *mut *mut Managed, *mut c_void, SetError) -> c_int,
     to_py: unsafe extern "C" fn(*mut Managed, *mut *mut ffi::PyObject) -> c_int,
     view: unsafe extern "C" fn(*mut ffi::PyObject, *mut DlTensor) -> c_int,
     stream: unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int,
@@ -92,10 +113,8 @@ pub fn use_exchange_table(capsule: &Bound<'_, PyAny>) -> PyResult<()> {
             }
         }
         let t = &*table;
-        match (t.allocate, t.to_py, t.view, t.stream) {
-            (Some(allocate), Some(to_py), Some(view), Some(stream)) => {
-                Exchange { allocate, to_py, view, stream }
-            }
+        match (t.to_py, t.view, t.stream) {
+            (Some(to_py), Some(view), Some(stream)) => Exchange { to_py, view, stream },
             _ => return Err(PyRuntimeError::new_err("PyTorch's DLPack table lacks functions")),
         }
     };
@@ -111,44 +130,91 @@ pub fn exchange() -> PyResult<Exchange> {
         .ok_or_else(|| PyRuntimeError::new_err("no DLPack table; import strata, not strata_native"))
 }
 
-/// A tensor that PyTorch owns, with copies of its sizes.
+/// A tensor that PyTorch owns: valid while the tensor is alive and the interpreter is held.
+#[derive(Clone, Copy)]
 pub struct Viewed {
-    pub ptr: DevicePtr,
-    pub dtype: DType,
-    pub shape: Vec<i64>,
-    pub strides: Vec<i64>,
-    pub device: DlDevice,
+    ptr: DevicePtr,
+    /// The element type and the device in one number, to be compared.
+    pub tag: i64,
+    rank: usize,
+    shape: *const i64,
+    strides: *const i64,
 }
 
 impl Viewed {
-    /// Without ownership.
-    pub fn as_ref(&self) -> TensorRef<'_> {
-        TensorRef { ptr: self.ptr, dtype: self.dtype, shape: &self.shape, strides: &self.strides }
+    /// The address of element 0.
+    pub fn ptr(&self) -> DevicePtr {
+        self.ptr
+    }
+
+    /// Sizes.
+    pub fn shape(&self) -> &[i64] {
+        // SAFETY: as the type says; lists of `rank` numbers.
+        if self.rank == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.shape, self.rank) } }
+    }
+
+    /// Strides in elements.
+    pub fn strides(&self) -> &[i64] {
+        // SAFETY: as above.
+        if self.rank == 0 { &[] } else { unsafe { std::slice::from_raw_parts(self.strides, self.rank) } }
+    }
+
+    /// Where it is.
+    pub fn device(&self) -> DlDevice {
+        DlDevice { kind: (self.tag >> 16 & 0xff) as i32, ordinal: (self.tag >> 24) as i32 }
+    }
+
+    /// Its element type.
+    pub fn dtype(&self) -> PyResult<DType> {
+        dtype_of(DlType { code: self.tag as u8, bits: (self.tag >> 8) as u8, lanes: 1 })
     }
 }
 
 impl Exchange {
-    /// Address, element type, sizes and strides of a tensor.
+    /// Address, element type, sizes and strides of a tensor. The callee does not look whether it is one.
     pub fn view(&self, tensor: &Bound<'_, PyAny>) -> PyResult<Viewed> {
-        let mut t = std::mem::MaybeUninit::<DlTensor>::zeroed();
-        // SAFETY: the callee checks the object's type and fills in the tensor; the slices are copied while it lives.
-        unsafe {
-            if (self.view)(tensor.as_ptr(), t.as_mut_ptr()) != 0 {
-                return Err(PyErr::fetch(tensor.py()));
-            }
-            let t = t.assume_init();
-            let rank = t.ndim as usize;
-            let list =
-                |p: *const i64| if rank == 0 { vec![] } else { std::slice::from_raw_parts(p, rank).to_vec() };
-            let shape = list(t.shape);
-            let strides = if t.strides.is_null() {
-                strata_runtime::tensor::row_major_strides(&shape)
-            } else {
-                list(t.strides)
-            };
-            let ptr = DevicePtr(t.data as u64 + t.byte_offset);
-            Ok(Viewed { ptr, dtype: dtype_of(t.dtype)?, shape, strides, device: t.device })
+        // SAFETY: a live object.
+        unsafe { self.viewed(tensor.as_ptr()) }.ok_or_else(|| {
+            PyErr::take(tensor.py())
+                .unwrap_or_else(|| PyRuntimeError::new_err("PyTorch gave a tensor without strides"))
+        })
+    }
+
+    /// The same of an item of a list; nothing where it is no plain tensor or fails.
+    #[inline]
+    pub fn view_item(&self, torch: &Torch, list: &Bound<'_, PyList>, i: usize) -> Option<Viewed> {
+        // SAFETY: the list keeps the item alive.
+        let found = unsafe {
+            let item = ffi::PyList_GetItem(list.as_ptr(), i as isize);
+            if !item.is_null() && torch.is_plain(item) { self.viewed(item) } else { None }
+        };
+        if found.is_none() {
+            PyErr::take(list.py());
         }
+        found
+    }
+
+    #[inline]
+    unsafe fn viewed(&self, tensor: *mut ffi::PyObject) -> Option<Viewed> {
+        let mut t = std::mem::MaybeUninit::<DlTensor>::zeroed();
+        // SAFETY: the callee fills in the tensor.
+        let t = unsafe {
+            if (self.view)(tensor, t.as_mut_ptr()) != 0 {
+                return None;
+            }
+            t.assume_init()
+        };
+        if t.strides.is_null() && t.ndim > 0 {
+            return None;
+        }
+        let device = i64::from(t.device.kind) << 16 | i64::from(t.device.ordinal) << 24;
+        Some(Viewed {
+            ptr: DevicePtr(t.data as u64 + t.byte_offset),
+            tag: i64::from(t.dtype.code) | i64::from(t.dtype.bits) << 8 | device,
+            rank: t.ndim as usize,
+            shape: t.shape,
+            strides: t.strides,
+        })
     }
 
     /// PyTorch's current stream.
@@ -159,37 +225,6 @@ impl Exchange {
             return Err(PyErr::fetch(py));
         }
         Ok(stream as u64)
-    }
-
-    /// A new contiguous tensor from PyTorch's allocator.
-    pub fn allocate<'py>(
-        &self,
-        py: Python<'py>,
-        dtype: DType,
-        shape: &[i64],
-        device: DlDevice,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let mut shape = shape.to_vec();
-        let mut prototype = DlTensor {
-            data: std::ptr::null_mut(),
-            device,
-            ndim: shape.len() as i32,
-            dtype: type_of(dtype),
-            shape: shape.as_mut_ptr(),
-            strides: std::ptr::null_mut(),
-            byte_offset: 0,
-        };
-        let mut managed = std::ptr::null_mut();
-        let mut message = String::new();
-        let context = (&raw mut message).cast();
-        // SAFETY: the prototype outlives the call; a tensor that comes back is handed on at once.
-        unsafe {
-            if (self.allocate)(&mut prototype, &mut managed, context, note) != 0 {
-                let message = if message.is_empty() { "PyTorch gave no memory".to_owned() } else { message };
-                return Err(PyRuntimeError::new_err(message));
-            }
-            self.wrap_managed(py, managed)
-        }
     }
 
     /// A tensor over memory that somebody else keeps.
@@ -245,15 +280,6 @@ unsafe extern "C" fn release(managed: *mut Managed) {
     unsafe {
         let managed = Box::from_raw(managed);
         drop(Box::from_raw(managed.manager.cast::<Vec<i64>>()));
-    }
-}
-
-unsafe extern "C" fn note(context: *mut c_void, kind: *const c_char, message: *const c_char) {
-    // SAFETY: the context is the string in `allocate`; both texts end in a zero.
-    unsafe {
-        let [kind, message] = [kind, message]
-            .map(|p| if p.is_null() { "".into() } else { CStr::from_ptr(p).to_string_lossy() });
-        *context.cast::<String>() = format!("{kind}: {message}");
     }
 }
 

@@ -1,44 +1,39 @@
 //! Compiled graphs.
 
-use crate::dlpack::{DlDevice, Viewed, exchange};
-use crate::host::TorchCalls;
-use crate::memory::TorchMemory;
+use crate::cache::{Cubins, HITS, cache};
+use crate::call::{Callable, Timed};
+use crate::dlpack::{CPU, CUDA, DlDevice};
+use crate::fault::Fault;
+use crate::spec::Spec;
 use crate::{raise, server};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use strata_runtime::Error;
 use strata_runtime::artifact::Artifact;
+use strata_runtime::client::cached;
 use strata_runtime::client::protocol::{CompileOptions, Fallback, Numerics, Source, Target};
-use strata_runtime::device::{Device, DevicePtr, Stream, TensorRef, cpu::CpuDevice};
+use strata_runtime::device::{Device, cpu::CpuDevice};
 use strata_runtime::device::{Libraries, usable_libraries};
 use strata_runtime::events::emit;
-use strata_runtime::exec::{Executable, Origin, OutputRef, RunOptions};
+use strata_runtime::exec::Executable;
 use strata_runtime::plan::Step;
-use strata_runtime::{DType, Error};
 
-const CPU: i32 = 1;
-const CUDA: i32 = 2;
-
-/// What `run` makes of one of its arguments.
-enum Argument {
-    /// A tensor, its dimensions in this order.
-    Tensor(Option<Vec<usize>>),
-    /// An integer that is a size.
-    Size,
-}
-
-/// A graph on a device, ready to run.
-#[pyclass(frozen)]
+/// A graph on a device, ready to run: a callable that takes a list of arguments, empties it, and returns a list of results.
+#[pyclass(frozen, dict, weakref)]
 pub struct Compiled {
-    exe: Executable,
-    device: DlDevice,
-    arguments: Vec<Argument>,
+    callable: Callable,
+    /// The graph as PyTorch runs it, and who is told why it has to.
+    module: Py<PyAny>,
+    on_failure: Py<PyAny>,
+    failed: AtomicBool,
     timings: Vec<(String, u64)>,
-    /// Kept between calls on the CPU, where fresh pages are dear.
-    arena: Mutex<Option<(Py<PyAny>, usize)>>,
+    /// In the cache.
+    key: String,
 }
 
 /// Devices by kind and number.
@@ -52,38 +47,38 @@ fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc<dyn
         return Ok(d.clone());
     }
     let new: Arc<dyn Device> = match device.kind {
-        CUDA => Arc::new(strata_runtime::device::cuda::CudaDevice::new(device.ordinal as u32)?),
+        CUDA => {
+            let new = strata_runtime::device::cuda::CudaDevice::new(device.ordinal as u32)?;
+            Arc::new(new.with_cache(Cubins(cache(None))))
+        }
         _ => Arc::new(CpuDevice::new(threads)?),
     };
     devices.insert(key, new.clone());
     Ok(new)
 }
 
-/// Compiles a serialised graph. `target` is `cpu` or a chip such as `sm_90a`; `arguments` has for each argument `None`, a list
-/// (the order of its dimensions), or `"size"`.
+/// Compiles a serialised graph (`graph` says how it is called) for `cpu` or a chip such as `sm_90a`. `module` is the graph as PyTorch
+/// runs it; where a compiled graph fails, it takes over, and `on_failure(text, next step)` is called once.
 #[pyfunction]
-#[pyo3(signature = (json, target, ordinal, threads, arguments, options, server=None))]
+#[pyo3(signature = (graph, target, ordinal, threads, options, module, fallbacks, on_failure, server=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn compile(
     py: Python<'_>,
-    json: String,
+    graph: &Bound<'_, PyAny>,
     target: String,
     ordinal: i32,
     threads: usize,
-    arguments: Vec<Bound<'_, PyAny>>,
     options: &Bound<'_, PyDict>,
+    module: Py<PyAny>,
+    fallbacks: Py<PyAny>,
+    on_failure: Py<PyAny>,
     server: Option<PathBuf>,
-) -> PyResult<Compiled> {
-    let arguments = arguments
-        .iter()
-        .map(|a| {
-            Ok(match a.extract::<String>() {
-                Ok(s) if s == "size" => Argument::Size,
-                _ => Argument::Tensor(a.extract()?),
-            })
-        })
-        .collect::<PyResult<_>>()?;
+) -> PyResult<Py<Compiled>> {
+    let spec = Spec::of(graph)?;
+    let json: String = graph.getattr("text")?.extract()?;
     let device = DlDevice { kind: if target == "cpu" { CPU } else { CUDA }, ordinal };
+    let folder: Option<String> = options.get_item("cache_dir")?.map(|f| f.extract()).transpose()?;
+    let cache = cache(folder.as_deref());
     let mut options = compile_options(&target, options)?;
     let done = py.detach(|| {
         let device = device_of(device, threads)?;
@@ -91,7 +86,12 @@ pub fn compile(
         if libraries != Libraries::ALL {
             options.extra.insert("libraries".to_owned(), libraries.to_string());
         }
-        let compiled = server::client(server).compile(Source::Fx(json), options)?;
+        let found =
+            cached::compile(&cache, server.as_deref(), || server::client(server.clone()), Source::Fx(json), options)?;
+        if found.cached {
+            HITS.fetch_add(1, Ordering::Relaxed);
+        }
+        let compiled = found.compiled;
         for mut event in compiled.events {
             // Lines are known, columns are not.
             if let Some(line) = event.location.strip_suffix(":0") {
@@ -100,10 +100,17 @@ pub fn compile(
             emit(event);
         }
         let artifact = Artifact::from_bytes(&compiled.artifact)?;
-        Ok((Executable::new(artifact, device)?, compiled.timings))
+        let timings = if found.cached { vec![] } else { compiled.timings };
+        Ok((Executable::new(artifact, device)?, timings, found.key))
     });
-    let (exe, timings) = done.map_err(|e: Error| raise(&e))?;
-    Ok(Compiled { exe, device, arguments, timings, arena: Mutex::new(None) })
+    let (exe, timings, key) = done.map_err(|e: Error| raise(&e))?;
+    let callable = Callable::new(py, exe, device, spec, fallbacks)?;
+    let failed = AtomicBool::new(false);
+    let key = key.to_string();
+    let compiled = Py::new(py, Compiled { callable, module, on_failure, failed, timings, key })?;
+    // On the object: PyTorch looks for it there, and wrappers copy it from there.
+    compiled.setattr(py, "_boxed_call", true)?;
+    Ok(compiled)
 }
 
 fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileOptions> {
@@ -131,12 +138,13 @@ fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileO
                     _ => return Err(bad("allow, warn, error")),
                 }
             }
+            "cache_dir" => {}
             "dump_dir" => options.dump_dir = Some(text()?),
             "reproducer_dir" => options.reproducer_dir = Some(text()?),
             "source_name" => options.source_name = text()?,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "unknown option '{key}'; known: numerics, fallback, dump_dir"
+                    "unknown option '{key}'; known: numerics, fallback, dump_dir, cache_dir"
                 )));
             }
         }
@@ -146,78 +154,26 @@ fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileO
 
 #[pymethods]
 impl Compiled {
-    /// Runs on PyTorch's memory and current stream. `arguments`: tensors, or integers for sizes.
-    fn run<'py>(
-        &self,
-        py: Python<'py>,
-        arguments: &Bound<'py, PyList>,
-        callback: Py<PyAny>,
-    ) -> PyResult<Bound<'py, PyList>> {
-        let exchange = exchange()?;
-        if arguments.len() != self.arguments.len() {
-            let message = format!("{} arguments are expected, got {}", self.arguments.len(), arguments.len());
-            return Err(PyValueError::new_err(message));
+    fn __call__<'py>(&self, arguments: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        let result = self.run(arguments);
+        arguments.del_slice(0, arguments.len())?;
+        result
+    }
+
+    /// Nanoseconds that the host spends on the kernels or their launches alone, in one of `runs` runs.
+    fn step_time(&self, arguments: &Bound<'_, PyList>, runs: u32) -> PyResult<f64> {
+        let mut timed = Timed { runs, nanoseconds: 0.0 };
+        match self.callable.call(arguments, Some(&mut timed)) {
+            Ok(_) => Ok(timed.nanoseconds),
+            Err(Fault::Runtime(e)) => Err(raise(&e)),
+            Err(Fault::Raised(e)) => Err(e),
         }
-        let mut views = Vec::with_capacity(self.arguments.len());
-        for (how, object) in self.arguments.iter().zip(arguments) {
-            views.push(match how {
-                Argument::Size => Viewed {
-                    ptr: DevicePtr::NULL,
-                    dtype: DType::I1,
-                    shape: vec![object.extract()?],
-                    strides: vec![1],
-                    device: self.device,
-                },
-                Argument::Tensor(order) => {
-                    let mut v = exchange.view(&object)?;
-                    if let Some(p) = order.as_ref().filter(|p| p.len() == v.shape.len()) {
-                        v.shape = p.iter().map(|&d| v.shape[d]).collect();
-                        v.strides = p.iter().map(|&d| v.strides[d]).collect();
-                    }
-                    if v.device != self.device && (v.device.kind, self.device.kind) != (CPU, CPU) {
-                        let message =
-                            format!("a tensor is on device {:?}, the graph on {:?}", v.device, self.device);
-                        return Err(PyValueError::new_err(message));
-                    }
-                    v
-                }
-            });
-        }
-        let refs: Vec<TensorRef<'_>> = views.iter().map(Viewed::as_ref).collect();
-        let stream = Stream(if self.device.kind == CUDA { exchange.stream(py, self.device)? } else { 0 });
-        // Another thread that runs the same graph meanwhile finds none, and allocates.
-        let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner()).take();
-        let mut memory =
-            TorchMemory { exchange, device: self.device, outputs: BTreeMap::new(), arena: &mut arena };
-        let mut host = TorchCalls { exchange, device: self.device, callback: &callback, raised: None };
-        let result = py.detach(|| {
-            let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };
-            // SAFETY: the caller's list keeps the tensors, which PyTorch keeps on their device; work that is still queued when this
-            // returns is ordered before what PyTorch does with the memory in the same stream.
-            unsafe { self.exe.run_raw(&refs, &mut memory, options) }
-        });
-        let outputs = memory.outputs;
-        if self.device.kind == CPU {
-            // What was there is dropped after the lock is: freeing a tensor may let other threads have the interpreter, and one of
-            // them may wait for this lock.
-            std::mem::swap(&mut *self.arena.lock().unwrap_or_else(|e| e.into_inner()), &mut arena);
-            drop(arena);
-        }
-        let results = match result {
-            Ok(results) => results,
-            Err(e) => return Err(host.raised.take().unwrap_or_else(|| raise(&e))),
-        };
-        let list = PyList::empty(py);
-        for (number, r) in results.iter().enumerate() {
-            list.append(self.result(py, number, r, &outputs, arguments, &views)?)?;
-        }
-        Ok(list)
     }
 
     /// Kernels, library calls, host calls and copies of one run.
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut n = [0u64; 4];
-        for step in &self.exe.plan().steps {
+        for step in &self.callable.exe.plan().steps {
             let i = match step {
                 Step::Launch { .. } => 0,
                 Step::Product(_) | Step::Convolution(_) => 1,
@@ -235,49 +191,35 @@ impl Compiled {
 
     /// The plan's text.
     fn plan(&self) -> String {
-        self.exe.plan().to_string()
+        self.callable.exe.plan().to_string()
     }
 
-    /// Nanoseconds of the compilation by phase.
+    /// Its key in the cache.
+    #[getter]
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Nanoseconds of the compilation by phase; none where it was in the cache.
     fn timings(&self) -> Vec<(String, u64)> {
         self.timings.clone()
     }
 }
 
 impl Compiled {
-    /// The tensor of a result: its own memory, or a view of another's or of an argument's.
-    fn result<'py>(
-        &self,
-        py: Python<'py>,
-        number: usize,
-        r: &OutputRef,
-        outputs: &BTreeMap<usize, Py<PyAny>>,
-        arguments: &Bound<'py, PyList>,
-        views: &[Viewed],
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let exchange = exchange()?;
-        let base = match r.origin {
-            Origin::Output(n) => match outputs.get(&n) {
-                Some(t) => t.bind(py).clone(),
-                None => return Err(PyValueError::new_err(format!("result {number} has no memory"))),
-            },
-            Origin::Input(n) => arguments.get_item(n)?,
-            Origin::Constant => {
-                let t = TensorRef { ptr: r.ptr, dtype: r.dtype, shape: &r.shape, strides: &r.strides };
-                // SAFETY: the executable keeps its constants, and the view is copied at once.
-                return unsafe { exchange.borrow(py, &t, self.device) }?.call_method0("clone");
+    fn run<'py>(&self, arguments: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyAny>> {
+        let py = arguments.py();
+        if !self.failed.load(Ordering::Relaxed) {
+            match self.callable.call(arguments, None) {
+                Ok(results) => return Ok(results.into_any()),
+                Err(Fault::Raised(e)) => return Err(e),
+                Err(Fault::Runtime(e)) => {
+                    if !self.failed.swap(true, Ordering::Relaxed) {
+                        self.on_failure.call1(py, (e.to_string(), e.next_step()))?;
+                    }
+                }
             }
-        };
-        let whole = match r.origin {
-            Origin::Input(n) => views[n].ptr,
-            _ => exchange.view(&base)?.ptr,
-        };
-        let view = exchange.view(&base)?;
-        if view.ptr == r.ptr && view.shape == r.shape && view.strides == r.strides && view.dtype == r.dtype {
-            return Ok(base);
         }
-        let elements = (r.ptr.0 as i64 - whole.0 as i64) / r.dtype.size() as i64;
-        let first: i64 = base.call_method0("storage_offset")?.extract()?;
-        base.call_method1("as_strided", (r.shape.clone(), r.strides.clone(), first + elements))
+        self.module.bind(py).call1(arguments.to_tuple())
     }
 }

@@ -1,16 +1,24 @@
 //! The extension module of the Python package `strata`: the compile server's client and the runtime, on PyTorch's memory.
 //!
-//! PyTorch is met through its DLPack exchange table only ([`dlpack`]): tensors are read, allocated and wrapped by function pointers,
-//! without attribute access. The package's Python half serialises FX graphs and calls [`graph::Compiled::run`].
+//! PyTorch is met through its DLPack exchange table ([`dlpack`]) and its C functions ([`torch`]): tensors are read, allocated and wrapped by
+//! function pointers, without attribute access. The package's Python half serialises FX graphs; AOTAutograd calls
+//! [`graph::Compiled`] itself.
 
+mod cache;
+mod call;
 mod dlpack;
+mod fault;
 mod graph;
 mod host;
+mod layouts;
 mod memory;
 mod server;
+mod spec;
+mod torch;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::sync::atomic::Ordering;
 use strata_runtime::events::{Event, EventKind, emit as emit_event, events as stream};
 
 pyo3::create_exception!(
@@ -32,6 +40,8 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     for (name, n) in stream().counters() {
         out.set_item(name, n)?;
     }
+    out.set_item("calls", call::CALLS.load(Ordering::Relaxed))?;
+    out.set_item("cache_hits", cache::HITS.load(Ordering::Relaxed))?;
     Ok(out)
 }
 
@@ -39,6 +49,8 @@ fn counters(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 #[pyfunction]
 fn reset_events() {
     stream().clear();
+    call::CALLS.store(0, Ordering::Relaxed);
+    cache::HITS.store(0, Ordering::Relaxed);
 }
 
 /// The events since the last reset.
@@ -71,6 +83,9 @@ fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("StrataError", m.py().get_type::<StrataError>())?;
     m.add_class::<graph::Compiled>()?;
     for f in [
+        wrap_pyfunction!(cache::cache_has_entries, m)?,
+        wrap_pyfunction!(cache::cache_get, m)?,
+        wrap_pyfunction!(cache::cache_put, m)?,
         wrap_pyfunction!(counters, m)?,
         wrap_pyfunction!(reset_events, m)?,
         wrap_pyfunction!(events, m)?,
@@ -81,6 +96,7 @@ fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(server::abort_server, m)?,
         wrap_pyfunction!(graph::compile, m)?,
         wrap_pyfunction!(dlpack::use_exchange_table, m)?,
+        wrap_pyfunction!(torch::use_torch, m)?,
     ] {
         m.add_function(f)?;
     }

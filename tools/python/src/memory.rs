@@ -1,10 +1,12 @@
-//! Outputs and arenas from PyTorch's allocator.
+//! Results and arenas from PyTorch's allocator.
 
-use crate::dlpack::{DlDevice, Exchange};
+use crate::dlpack::DlDevice;
+use crate::layouts::Sizes;
+use crate::spec::Spec;
+use crate::torch::{Tensor, Torch, TorchType};
 use pyo3::prelude::*;
-use std::collections::BTreeMap;
 use strata_runtime::DType;
-use strata_runtime::device::{DevicePtr, TensorRef};
+use strata_runtime::device::DevicePtr;
 use strata_runtime::error::{Error, ErrorKind, Result};
 use strata_runtime::exec::Allocator;
 
@@ -12,25 +14,37 @@ use strata_runtime::exec::Allocator;
 const ALIGNMENT: u64 = 256;
 
 /// Memory of one run.
-pub struct TorchMemory<'a> {
-    pub exchange: Exchange,
+pub struct TorchMemory<'a, 'py> {
+    pub py: Python<'py>,
+    pub torch: &'a Torch,
     pub device: DlDevice,
-    /// Result number → the tensor that holds it.
-    pub outputs: BTreeMap<usize, Py<PyAny>>,
+    /// Single bytes.
+    pub bytes: &'a TorchType,
+    pub spec: &'a Spec,
+    pub sizes: &'a Sizes,
+    /// By number of the result: the tensor that holds it.
+    pub outputs: Vec<Option<Tensor>>,
     /// The arena of an earlier run, with its size in bytes; taken and left here for the next.
-    pub arena: &'a mut Option<(Py<PyAny>, usize)>,
+    pub arena: &'a mut Option<(Tensor, usize)>,
+    /// Lives until the work is queued.
+    pub scratch: Vec<Tensor>,
+    /// What PyTorch raised: it goes on to the user as it is.
+    pub raised: Option<PyErr>,
 }
 
-impl TorchMemory<'_> {
-    fn new_tensor(&self, dtype: DType, shape: &[i64]) -> Result<(Py<PyAny>, DevicePtr)> {
-        Python::attach(|py| {
-            let tensor = self.exchange.allocate(py, dtype, shape, self.device)?;
-            let ptr = self.exchange.view(&tensor)?.ptr;
-            Ok((tensor.unbind(), ptr))
+impl TorchMemory<'_, '_> {
+    fn tensor(&mut self, dtype: &TorchType, shape: &[i64], strides: &[i64]) -> Result<(Tensor, DevicePtr)> {
+        let new = self.torch.empty(self.py, dtype, shape, strides, self.device);
+        new.and_then(|t| t.ptr(self.py).map(|ptr| (t, ptr))).map_err(|e| {
+            let text = e.to_string();
+            self.raised = Some(e);
+            Error::new(ErrorKind::Memory, text).next("free memory, or use smaller inputs")
         })
-        .map_err(|e: PyErr| {
-            Error::new(ErrorKind::Memory, e.to_string()).next("free memory, or use smaller inputs")
-        })
+    }
+
+    fn aligned(&mut self, bytes: usize) -> Result<(Tensor, DevicePtr)> {
+        let (tensor, ptr) = self.tensor(self.bytes, &[(bytes as u64 + ALIGNMENT) as i64], &[1])?;
+        Ok((tensor, aligned(ptr)))
     }
 }
 
@@ -38,33 +52,37 @@ fn aligned(ptr: DevicePtr) -> DevicePtr {
     DevicePtr(ptr.0.next_multiple_of(ALIGNMENT))
 }
 
-impl Allocator for TorchMemory<'_> {
+impl Allocator for TorchMemory<'_, '_> {
     fn arena(&mut self, bytes: usize) -> Result<DevicePtr> {
         if let Some((tensor, _)) = self.arena.as_ref().filter(|(_, size)| *size >= bytes) {
-            let ptr = Python::attach(|py| self.exchange.view(tensor.bind(py)).map(|v| v.ptr));
+            let ptr = tensor.ptr(self.py);
             return ptr.map(aligned).map_err(|e| Error::new(ErrorKind::Memory, e.to_string()));
         }
         // The old one goes first: both together may not fit.
         *self.arena = None;
-        let (tensor, ptr) = self.new_tensor(DType::I8, &[(bytes as u64 + ALIGNMENT) as i64])?;
+        let (tensor, ptr) = self.aligned(bytes)?;
         *self.arena = Some((tensor, bytes));
-        Ok(aligned(ptr))
+        Ok(ptr)
     }
 
-    fn output(
-        &mut self,
-        number: usize,
-        dtype: DType,
-        shape: &[i64],
-        strides: &[i64],
-        bytes: usize,
-    ) -> Result<DevicePtr> {
-        let view = TensorRef { ptr: DevicePtr::NULL, dtype, shape, strides };
-        let (tensor, ptr) = match view.is_contiguous() {
-            true => self.new_tensor(dtype, shape)?,
-            false => self.new_tensor(dtype, &[(bytes / dtype.size()) as i64])?,
+    fn scratch(&mut self, bytes: usize) -> Result<DevicePtr> {
+        let (tensor, ptr) = self.aligned(bytes)?;
+        self.scratch.push(tensor);
+        Ok(ptr)
+    }
+
+    // From PyTorch, so that it is counted there, and goes into the pool of a graph that is being recorded.
+    fn workspace(&mut self, bytes: usize) -> Result<Option<DevicePtr>> {
+        self.scratch(bytes).map(Some)
+    }
+
+    fn output(&mut self, number: usize, _: DType, _: &[i64], _: &[i64], _: usize) -> Result<DevicePtr> {
+        let Some((dtype, shape, strides)) = self.sizes.form(self.spec, number) else {
+            return Err(Error::new(ErrorKind::Plan, format!("nobody takes result {number}"))
+                .next("report this as a bug"));
         };
-        self.outputs.insert(number, tensor);
+        let (tensor, ptr) = self.tensor(dtype, shape, strides)?;
+        self.outputs[number] = Some(tensor);
         Ok(ptr)
     }
 }

@@ -176,12 +176,17 @@ impl Device for CpuDevice {
         Ok(Box::new(CpuModule { _object: object, kernels, pool: self.pool.clone() }))
     }
 
-    unsafe fn product(&self, p: &ResolvedProduct, _: Stream) -> Result<()> {
+    unsafe fn product(&self, p: &ResolvedProduct, _: Option<DevicePtr>, _: Stream) -> Result<()> {
         // SAFETY: promised by the caller.
         self.pool.install(|| unsafe { product::product(p) })
     }
 
-    unsafe fn convolution(&self, c: &ResolvedConvolution<'_>, _: Stream) -> Result<()> {
+    unsafe fn convolution(
+        &self,
+        c: &ResolvedConvolution<'_>,
+        _: Option<DevicePtr>,
+        _: Stream,
+    ) -> Result<()> {
         // SAFETY: promised by the caller.
         self.pool.install(|| unsafe { convolution::convolution(c) })
     }

@@ -6,7 +6,7 @@ use super::cudnn_api as sys;
 use super::driver::{Context, handle};
 use super::error::check_dnn;
 use super::library;
-use super::workspace::{WORKSPACE_BYTES, Workspaces};
+use super::workspace::WORKSPACE_BYTES;
 use crate::device::{DevicePtr, Stream};
 use crate::dtype::DType;
 use crate::error::{Result, err};
@@ -78,10 +78,9 @@ impl Convolutions {
         &self,
         problem: &ConvProblem,
         [input, weight, out]: [DevicePtr; 3],
-        workspaces: &Workspaces,
+        workspace: DevicePtr,
         stream: Stream,
     ) -> Result<()> {
-        let workspace = workspaces.of(&self.context, stream)?;
         let _entered = self.context.enter()?;
         let raw = self.handle.lock().unwrap_or_else(|e| e.into_inner());
         // SAFETY: a live handle and stream.

@@ -12,7 +12,7 @@ use super::module::{Function, LoadedModule};
 use super::product::{Operands, Products};
 use super::product_layout::{self, Bias};
 use super::stream::{Event, OwnedStream};
-use super::workspace::Workspaces;
+use super::workspace::{WORKSPACE_BYTES, Workspaces};
 use crate::artifact::{Image, ImageKind};
 use crate::device::{
     Device, DevicePtr, Launch, Libraries, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef,
@@ -126,6 +126,11 @@ impl CudaDevice {
         let loaded = LoadedModule::load(&self.context, bytes, name)?;
         let function = |k: &&Kernel| loaded.function(&k.name, k.block, k.shared_bytes);
         Ok(CudaModule { functions: kernels.iter().map(function).collect::<Result<_>>()? })
+    }
+
+    /// What the caller gave, or a piece of our own.
+    fn workspace(&self, given: Option<DevicePtr>, stream: Stream) -> Result<DevicePtr> {
+        given.map_or_else(|| self.workspaces.of(&self.context, stream), Ok)
     }
 
     /// A product of no terms: zeros, or the bias.
@@ -261,7 +266,21 @@ impl Device for CudaDevice {
         Ok(Box::new(one.expect("one image gives one module")))
     }
 
-    unsafe fn product(&self, p: &ResolvedProduct, stream: Stream) -> Result<()> {
+    fn load_several(&self, images: &[(&Image, &[&Kernel])]) -> Result<Vec<Box<dyn Module>>> {
+        let modules = self.load_all(images)?;
+        Ok(modules.into_iter().map(|m| Box::new(m) as Box<dyn Module>).collect())
+    }
+
+    fn workspace_bytes(&self) -> usize {
+        WORKSPACE_BYTES
+    }
+
+    unsafe fn product(
+        &self,
+        p: &ResolvedProduct,
+        workspace: Option<DevicePtr>,
+        stream: Stream,
+    ) -> Result<()> {
         if p.m == 0 || p.n == 0 || p.batch == 0 {
             return Ok(());
         }
@@ -284,10 +303,15 @@ impl Device for CudaDevice {
         let bias = p.bias.map_or(DevicePtr::NULL, |(ptr, _)| ptr);
         let operands = Operands { a, b, d: p.out.ptr, bias };
         // SAFETY: by this function's contract.
-        unsafe { products.run(&problem, operands, &self.workspaces, stream) }
+        unsafe { products.run(&problem, operands, self.workspace(workspace, stream)?, stream) }
     }
 
-    unsafe fn convolution(&self, c: &ResolvedConvolution<'_>, stream: Stream) -> Result<()> {
+    unsafe fn convolution(
+        &self,
+        c: &ResolvedConvolution<'_>,
+        workspace: Option<DevicePtr>,
+        stream: Stream,
+    ) -> Result<()> {
         if c.out.elements() == 0 {
             return Ok(());
         }
@@ -299,7 +323,7 @@ impl Device for CudaDevice {
         let problem = conv_layout::problem(c)?;
         let addresses = [c.input.ptr, c.weight.ptr, c.out.ptr];
         // SAFETY: by this function's contract.
-        unsafe { self.convolutions()?.run(&problem, addresses, &self.workspaces, stream) }
+        unsafe { self.convolutions()?.run(&problem, addresses, self.workspace(workspace, stream)?, stream) }
     }
 
     fn synchronize(&self, stream: Stream) -> Result<()> {

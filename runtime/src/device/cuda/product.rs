@@ -5,7 +5,7 @@ use super::error::check_blas;
 use super::library;
 use super::product_desc::{Description, Preference, Scales, describe};
 use super::product_layout::{Bias, Problem};
-use super::workspace::{WORKSPACE_BYTES, Workspaces};
+use super::workspace::WORKSPACE_BYTES;
 use crate::device::{DevicePtr, Stream};
 use crate::error::{ErrorKind, Result, err};
 use cudarc::cublaslt::sys::{self, cublasLtMatmulDescAttributes_t as DescAttribute};
@@ -84,11 +84,10 @@ impl Products {
         &self,
         problem: &Problem,
         operands: Operands,
-        workspaces: &Workspaces,
+        workspace: DevicePtr,
         stream: Stream,
     ) -> Result<()> {
         let chosen = self.choose(problem)?;
-        let workspace = workspaces.of(&self.context, stream)?;
         let _entered = self.context.enter()?;
         let guard =
             (problem.bias == Bias::Epilogue).then(|| chosen.bias.lock().unwrap_or_else(|e| e.into_inner()));

@@ -1,4 +1,4 @@
-"""The backend function, and compiled graphs as AOTAutograd calls them."""
+"""The backend function: from what Dynamo captured to what AOTAutograd calls."""
 
 import atexit
 import contextlib
@@ -11,14 +11,15 @@ import threading
 
 import torch
 
+from . import _cache
 from . import _events as events
 from . import strata_native as native
 from ._fallback import Fallbacks
 from ._serialize import serialize
-from ._sizes import Unsupported, evaluate
+from ._sizes import Unsupported
 
 _MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_OPTIONS = ("numerics", "fallback", "dump_dir")
+_OPTIONS = ("numerics", "fallback", "dump_dir", "cache_dir")
 _numbers = iter(range(10**9))
 _setup = threading.Lock()
 _ready = False
@@ -36,8 +37,9 @@ def find_server():
     return shutil.which("strata")
 
 
-def _prepare():
-    """Takes PyTorch's function table, and starts the server without waiting for it. Problems show when something is compiled."""
+def _prepare(cache_dir):
+    """Takes PyTorch's functions, and where there is no cache starts the server without waiting for it. Problems show when something is
+    compiled."""
     global _ready
     with _setup:
         if _ready:
@@ -45,8 +47,10 @@ def _prepare():
         _ready = True
         with contextlib.suppress(Exception):
             native.use_exchange_table(torch.Tensor.__dlpack_c_exchange_api__)
+            native.use_torch(torch, os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_python.so"))
         with contextlib.suppress(Exception):
-            native.start_server(find_server())
+            if not native.cache_has_entries(cache_dir):
+                native.start_server(find_server())
             atexit.register(native.stop_server)
 
 
@@ -89,7 +93,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     from torch._dynamo.backends.common import aot_autograd
 
     options = _check(mode, options)
-    _prepare()
+    _prepare(options.get("cache_dir"))
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -111,7 +115,7 @@ def compile_fx(gm, inputs, kind, options):
     graph = None
     try:
         graph = serialize(gm, inputs, name)
-        compiled = _compile(graph, options)
+        compiled = _compile(gm, graph, options)
     except Unsupported as e:
         return _eager(gm, str(e), graph, "this graph runs in PyTorch, op by op")
     except native.StrataError as e:
@@ -120,23 +124,29 @@ def compile_fx(gm, inputs, kind, options):
         return _eager(gm, f"{type(e).__name__}: {e}", graph, "please report this graph")
     if kind == "forward":
         _report_strides(graph)
-    return _boxed(CompiledGraph(gm, graph, compiled))
+    return compiled
 
 
-def _compile(graph, options):
+def _compile(gm, graph, options):
     target, ordinal = "cpu", 0
     if graph.device.type == "cuda":
         ordinal = graph.device.index or 0
         major, minor = torch.cuda.get_device_capability(ordinal)
         target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
-    how = [("size" if a.size else a.order) for a in graph.arguments]
     options = {"reproducer_dir": _reproducers(), "source_name": graph.name, **options}
-    compiled = native.compile(graph.text, target, ordinal, torch.get_num_threads(), how, options, find_server())
+    threads, fallbacks = torch.get_num_threads(), Fallbacks(graph.objects, graph.device)
+    compiled = native.compile(graph, target, ordinal, threads, options, gm, fallbacks, functools.partial(_failed, graph.location), find_server())
+    _cache.record(compiled.key, options.get("cache_dir"))
     events.count("compiles")
     for name, n in compiled.counts().items():
         if name != "host_calls":
             events.count(name, n)
     return compiled
+
+
+def _failed(location, reason, next_step):
+    events.count("eager_graphs")
+    events.emit("fallbacks", f"a compiled graph failed and runs in PyTorch from now on: {reason}", location, next_step)
 
 
 def _eager(gm, reason, graph, next_step):
@@ -166,78 +176,3 @@ def _report_strides(graph):
     for r in graph.results:
         known = r.strides is not None and all(isinstance(s, int) for s in r.strides)
         context.output_strides.append(tuple(r.strides) if known else None)
-
-
-class CompiledGraph:
-    """A list of arguments in, a list of results out."""
-
-    def __init__(self, gm, graph, compiled):
-        self.gm, self.graph, self.compiled = gm, graph, compiled
-        self.fallbacks = Fallbacks(graph.objects, graph.device)
-        self.cuda = graph.device if graph.device.type == "cuda" else None
-        self.needs_symbols = any(r.kind == "size" or r.expand for r in graph.results)
-        self.failed = False
-
-    def __call__(self, args):
-        if self.failed:
-            return self.gm(*args)
-        if self.cuda is not None and torch.cuda.current_device() != self.cuda.index:
-            with torch.cuda.device(self.cuda):
-                return self._call(args)
-        return self._call(args)
-
-    def _call(self, args):
-        given = [a.constant if a.index is None else args[a.index] for a in self.graph.arguments]
-        if self.cuda is not None:
-            given = [g.to(self.cuda) if isinstance(g, torch.Tensor) and not g.is_cuda else g for g in given]
-        try:
-            outputs = self._run(given, args)
-        except native.StrataError as e:
-            self.failed = True
-            events.count("eager_graphs")
-            events.emit("fallbacks", f"a compiled graph failed and runs in PyTorch from now on: {e.args[0]}", self.graph.location, e.args[2])
-            return self.gm(*args)
-        events.count("calls")
-        symbols = self._symbols(args) if self.needs_symbols else None
-        return [self._result(r, outputs, args, symbols) for r in self.graph.results]
-
-    def _run(self, given, args):
-        try:
-            return self.compiled.run(given, self.fallbacks)
-        except native.StrataError as e:
-            if e.args[1] != "Input":
-                raise
-        # Perhaps only the strides are others than when it was compiled: copies with the expected ones serve.
-        symbols = self._symbols(args)
-        for i, (a, g) in enumerate(zip(self.graph.arguments, given)):
-            if a.strides is None:
-                continue
-            strides = [evaluate(s, symbols) for s in a.strides]
-            if list(g.stride()) != strides and all(strides):
-                given[i] = torch.empty_strided(g.shape, strides, dtype=g.dtype, device=g.device).copy_(g)
-        return self.compiled.run(given, self.fallbacks)
-
-    def _symbols(self, args):
-        return {
-            name: args[where[1]] if where[0] == "arg" else args[where[1]].shape[where[2]]
-            for name, where in self.graph.symbols.items()
-        }
-
-    def _result(self, r, outputs, args, symbols):
-        if r.kind == "constant":
-            return r.value
-        if r.kind == "argument":
-            return args[r.value]
-        if r.kind == "size":
-            return evaluate(r.value, symbols)
-        t = outputs[r.value]
-        if r.dtype is not None:
-            t = t.view(r.dtype)
-        if r.order is not None:
-            inverse = [0] * len(r.order)
-            for position, d in enumerate(r.order):
-                inverse[d] = position
-            t = t.permute(inverse)
-        if r.expand is not None:
-            t = t.expand([evaluate(n, symbols) for n in r.expand])
-        return t if r.device is None else t.to(r.device)

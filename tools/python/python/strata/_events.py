@@ -19,7 +19,7 @@ def counters():
 
     ``compiles``: graphs compiled; ``eager_graphs``: graphs that run in PyTorch, op by op; ``kernels``, ``library_calls``, ``copies``,
     ``fallbacks``: own kernels, products and convolutions, layout copies, and ops run by PyTorch, in one run of each graph compiled;
-    ``calls``: runs of compiled graphs. Further kinds of events are there by name where there were any.
+    ``calls``: runs of compiled graphs; ``cache_hits``: graphs that had been compiled before, perhaps by another process. Further kinds of events are there by name where there were any.
     """
     with _lock:
         out = {name: _counts.get(name, 0) for name in _NAMES}

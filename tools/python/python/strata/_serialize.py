@@ -7,6 +7,7 @@ import operator
 import os
 import re
 
+import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import Node
@@ -29,6 +30,7 @@ class Argument:
     order: list | None = None  # dimensions in memory order
     size: bool = False  # an integer
     strides: list | None = None  # what is expected, as JSON
+    lazy: bool = False  # PyTorch has a conjugation or a negation of it still to do
 
 
 @dataclasses.dataclass
@@ -39,7 +41,9 @@ class Result:
     value: object = None
     order: list | None = None  # dimensions of the output in memory, to be permuted back
     expand: list | None = None  # sizes, where one element stands for many
-    dtype: object = None  # element type, where the compiled graph only holds the bits
+    gaps: list | None = None  # sizes and strides, where elements do not lie densely
+    offset: object = None  # as a view of that output: elements from its first to this one's first
+    dtype: object = None  # element type; the compiled graph may only hold the bits
     device: object = None  # where PyTorch has it, if not where the graph runs
     strides: list | None = None  # as returned, SymPy
 
@@ -90,7 +94,7 @@ class _Serializer:
         self.gm, self.given, self.name = gm, given, name
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
         self.symbols, self.env, self.device = {}, None, None
-        self.bound = {}
+        self.bound, self.dense = {}, {}
 
     def size(self, size):
         e = expr_of(size)
@@ -206,6 +210,7 @@ class _Serializer:
         elif order != list(range(len(order))):
             entry["permutation"] = argument.order = order
         argument.strides = [to_json(s) for s in strides]
+        argument.lazy = t.is_conj() or t.is_neg()
         self.inputs.append(entry)
         self.arguments.append(argument)
         if isinstance(t.device, torch.device) and t.device.type == "cuda":
@@ -245,6 +250,12 @@ class _Serializer:
             raise Unsupported(f"{op} has a result of type {type(val).__name__}")
         self.nodes.append(entry)
 
+    def has_gaps(self, node):
+        val = node.meta.get("val") if isinstance(node, Node) else None
+        if not isinstance(val, torch.Tensor) or node.op == "placeholder":
+            return False
+        return memory_order([self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]) is None
+
     def result(self, node, outputs, numbers):
         if not isinstance(node, Node):
             return Result("constant", node)
@@ -256,7 +267,6 @@ class _Serializer:
         if not isinstance(val, torch.Tensor):
             raise Unsupported(f"a result of type {type(val).__name__}")
         shape, strides = [self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]
-        dtype = None if str(val.dtype).removeprefix("torch.") in _NATIVE else val.dtype
         repeated = [d for d, s in enumerate(strides) if isinstance(s, int) and s == 0 and shape[d] != 1]
         small = [1 if d in repeated else n for d, n in enumerate(shape)]
         order = memory_order(small, strides)
@@ -264,6 +274,15 @@ class _Serializer:
         if order is None:
             order, own = list(range(len(shape))), _contiguous(small)
         plain = order == list(range(len(order)))
+        gaps = None
+        if own is not strides and not repeated:
+            own, gaps = strides, [[to_json(n) for n in sizes] for sizes in (shape, strides)]
+            number, base = self.dense.get(_memory_of(val), (None, None))
+            if base is not None and base.dtype == val.dtype:
+                offset = sympy.sympify(self.size(val.storage_offset())) - self.size(base.storage_offset())
+                return Result("output", number, gaps=gaps, offset=to_json(offset), dtype=val.dtype, device=val.device, strides=own)
+        elif not repeated:
+            self.dense.setdefault(_memory_of(val), (numbers.get(node.name, len(outputs)), val))
         if node.name not in numbers:
             numbers[node.name] = len(outputs)
             outputs.append({"name": node.name, "permutation": None if plain else order, "repeated": repeated})
@@ -272,7 +291,9 @@ class _Serializer:
             numbers[node.name],
             None if plain else order,
             [to_json(n) for n in shape] if repeated else None,
-            dtype,
+            gaps,
+            None,
+            val.dtype,
             val.device,
             own,
         )
@@ -296,7 +317,11 @@ class _Serializer:
             else:
                 raise Unsupported(f"a node of kind {node.op}")
         outputs, numbers = [], {}
-        results = [self.result(n, outputs, numbers) for n in returned]
+        results = {}
+        # Those with gaps last: they may be views of others.
+        for i in sorted(range(len(returned)), key=lambda i: self.has_gaps(returned[i])):
+            results[i] = self.result(returned[i], outputs, numbers)
+        results = [results[i] for i in range(len(returned))]
         device = self.device or torch.device("cpu")
         for r in results:
             if r.kind == "output" and r.device == device:
@@ -337,15 +362,16 @@ class _Serializer:
         return symbols
 
 
-_NATIVE = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}
-
-
 def _contiguous(shape):
     out, n = [], 1
     for size in reversed(shape):
         out.insert(0, n)
         n = n * size
     return out
+
+
+def _memory_of(val):
+    return val.untyped_storage()._cdata
 
 
 def _strides(val):

@@ -47,28 +47,6 @@ def to_json(e):
     raise Unsupported(f"the size expression {e} ({name})")
 
 
-def evaluate(json, symbols):
-    """The value of an expression in JSON under the values of its symbols."""
-    if isinstance(json, int):
-        return json
-    if isinstance(json, str):
-        return symbols[json]
-    op, *args = json
-    args = [evaluate(a, symbols) for a in args]
-    if op == "add":
-        return sum(args)
-    if op == "mul":
-        out = 1
-        for a in args:
-            out *= a
-        return out
-    if op == "floordiv":
-        return args[0] // args[1]
-    if op == "mod":
-        return args[0] % args[1]
-    return (min if op == "min" else max)(args)
-
-
 def symbol_facts(symbol, env):
     """Name, range, hint and divisor of a symbol as the shape environment knows them."""
     facts = {"name": symbol.name, "min": None, "max": None, "hint": None, "divisor": 1}

@@ -136,7 +136,7 @@ fn run_with(b: &Bench, dtype: DType, c: &Case, [sx, sw, sy]: [Vec<i64>; 3]) -> R
     // Twice: the second time from the cache.
     for _ in 0..2 {
         // SAFETY: all tensors are ours.
-        unsafe { b.device.convolution(&convolution, b.stream()) }?;
+        unsafe { b.device.convolution(&convolution, None, b.stream()) }?;
     }
     let want = reference(c, &x, &w);
     let terms = c.weight[1..].iter().product::<i64>() as f64;
@@ -188,7 +188,7 @@ fn uneven(b: &Bench) -> Result<String> {
         groups: 1,
     };
     // SAFETY: all tensors are ours.
-    match unsafe { b.device.convolution(&convolution, b.stream()) } {
+    match unsafe { b.device.convolution(&convolution, None, b.stream()) } {
         Err(e) if e.kind() == ErrorKind::Unsupported => Ok(e.next_step().to_string()),
         Err(e) => Err(e),
         Ok(()) => Err(err!(Device, "it went through the library").next("report this as a bug")),
@@ -209,7 +209,7 @@ fn no_channels(b: &Bench) -> Result<String> {
         groups: 1,
     };
     // SAFETY: all tensors are ours.
-    unsafe { b.device.convolution(&convolution, b.stream()) }?;
+    unsafe { b.device.convolution(&convolution, None, b.stream()) }?;
     y.compare(b, &[0.0; 32], |_| 0.0)?;
     Ok("zeros".into())
 }

@@ -142,7 +142,7 @@ fn check_case(b: &Bench, c: &Case) -> Result<f64> {
         batch: c.batch,
     };
     // SAFETY: all operands are ours and have these sizes.
-    unsafe { b.device.product(&product, b.stream()) }?;
+    unsafe { b.device.product(&product, None, b.stream()) }?;
     let (accumulator, step) = match c.out {
         DType::F64 => (f64::EPSILON, f64::EPSILON),
         o => (f64::from(f32::EPSILON), o.epsilon().unwrap_or(0.0)),
