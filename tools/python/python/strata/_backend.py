@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import os
+import re
 import shutil
 import sysconfig
 import tempfile
@@ -11,6 +12,7 @@ import threading
 
 import torch
 
+from . import _cuts, _split
 from . import _events as events
 from . import strata_native as native
 from ._fallback import Fallbacks
@@ -19,6 +21,7 @@ from ._sizes import Unsupported, evaluate
 
 _MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _OPTIONS = ("numerics", "fallback", "dump_dir")
+_NODE = re.compile(r"node (\w+) \(")
 _numbers = iter(range(10**9))
 _setup = threading.Lock()
 _ready = False
@@ -87,6 +90,7 @@ def _decompositions():
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles what Dynamo captured. A function, so that torch.compile passes it `mode` and `options`."""
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
 
     options = _check(mode, options)
     _prepare()
@@ -102,25 +106,83 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
     )(gm, example_inputs)
 
 
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
+    run, strides = _compile_parts(gm, inputs, kind, options)
+    if kind == "forward":
+        _report_strides(strides)
+    return run
+
+
+def _compile_parts(gm, inputs, kind, options):
+    """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
+    cuts = _cuts.find(gm)
+    for _ in range(len(gm.graph.nodes)):
+        try:
+            if cuts:
+                return _split_graph(gm, inputs, kind, options, cuts)
+            return compile_whole(gm, inputs, kind, options)
+        except _Refused as e:
+            cuts[e.node] = e.reason
+    raise AssertionError("a node was refused twice")
+
+
+class _Refused(Exception):
+    """The compiler cannot take a node; PyTorch may run it between two compiled graphs."""
+
+    def __init__(self, node, reason):
+        super().__init__(f"{node}: {reason}")
+        self.node, self.reason = node, reason
+
+
+def _split_graph(gm, inputs, kind, options, cuts):
+    def piece(part, given):
+        return compile_whole(part, given, kind, options)
+
+    def body(part, given, kind):
+        return _compile_parts(part, given, kind, options)[0]
+
+    split = _split.Split(gm, inputs, cuts, kind, piece, body)
+    module, strides = split.build()
+    for node in gm.graph.nodes:
+        if cuts.get(node.name):
+            fallback(options, f"{node.target}: {cuts[node.name]}", _split.where(node), "PyTorch runs it between two compiled graphs")
+    run = lambda args: module(args)
+    run._boxed_call = True
+    return run, strides
+
+
+def compile_whole(gm, inputs, kind, options):
+    """A callable for a graph of which the compiler is given all, and the strides of its results."""
     name = f"{kind}_{next(_numbers)}"
     graph = None
     try:
         graph = serialize(gm, inputs, name)
         compiled = _compile(graph, options)
     except Unsupported as e:
-        return _eager(gm, str(e), graph, "this graph runs in PyTorch, op by op")
+        return _refuse(gm, e.node, str(e), graph, "this graph runs in PyTorch, op by op")
     except native.StrataError as e:
-        return _eager(gm, e.args[0], graph, e.args[2])
+        node = _NODE.match(e.args[0])
+        return _refuse(gm, node and node[1], e.args[0], graph, e.args[2])
     except (RuntimeError, ValueError, AttributeError) as e:
-        return _eager(gm, f"{type(e).__name__}: {e}", graph, "please report this graph")
-    if kind == "forward":
-        _report_strides(graph)
-    return _boxed(CompiledGraph(gm, graph, compiled))
+        return _refuse(gm, None, f"{type(e).__name__}: {e}", graph, "please report this graph")
+    return _boxed(CompiledGraph(gm, graph, compiled)), [r.strides for r in graph.results]
+
+
+def _refuse(gm, node, reason, graph, next_step):
+    """Has the graph cut at the node at fault, or else run by PyTorch."""
+    if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
+        raise _Refused(node, reason)
+    output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
+    return _eager(gm, reason, graph, next_step), [None] * len(output.args[0])
+
+
+def fallback(options, reason, location, next_step):
+    events.emit("fallbacks", reason, location, next_step)
 
 
 def _compile(graph, options):
@@ -158,14 +220,14 @@ def _boxed(f):
     return run
 
 
-def _report_strides(graph):
+def _report_strides(results):
     """Tells AOTAutograd how results lie in memory, so that the backward graph expects them so. Only numbers can be told."""
     context = torch._guards.TracingContext.try_get()
     if context is None or getattr(context, "output_strides", None) is None:
         return
-    for r in graph.results:
-        known = r.strides is not None and all(isinstance(s, int) for s in r.strides)
-        context.output_strides.append(tuple(r.strides) if known else None)
+    for strides in results:
+        known = strides is not None and all(isinstance(s, int) for s in strides)
+        context.output_strides.append(tuple(strides) if known else None)
 
 
 class CompiledGraph:

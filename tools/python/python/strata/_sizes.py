@@ -5,7 +5,9 @@ import torch
 
 
 class Unsupported(Exception):
-    """The graph cannot be handed to the compiler; it will run in PyTorch."""
+    """The graph cannot be handed to the compiler; PyTorch will run it, or the node at fault alone where that is known."""
+
+    node = None
 
 
 def expr_of(size):
