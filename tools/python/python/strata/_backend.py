@@ -15,6 +15,7 @@ import torch
 from . import _cuts, _split
 from . import _events as events
 from . import strata_native as native
+from ._expand import expand
 from ._fallback import Fallbacks
 from ._serialize import serialize
 from ._sizes import Unsupported, evaluate
@@ -112,6 +113,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
 
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
+    expand(gm, _decompositions())
     run, strides = _compile_parts(gm, inputs, kind, options)
     if kind == "forward":
         _report_strides(strides)

@@ -3,6 +3,7 @@
 import operator
 
 import torch
+from torch._library.utils import get_layout_constraint_tag
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx.node import Node, map_arg
 
@@ -73,7 +74,7 @@ def _foreign(value):
 def _not_contiguous(node):
     found = []
     map_arg((node.args, node.kwargs), lambda n: found.append(n.meta.get("val")))
-    return any(isinstance(v, torch.Tensor) and v.layout == torch.strided and not v.is_contiguous() for v in found)
+    return any(isinstance(v, torch.Tensor) and v.layout == torch.strided and not torch._prims_common.is_contiguous_or_false(v) for v in found)
 
 
 def _reason(node):
@@ -94,10 +95,8 @@ def _reason(node):
         return "its result is a number that depends on values"
     if val is None or target._schema.is_mutable:
         return "it has an effect, and no result"
-    tags = target.tags
-    if target.namespace not in ("aten", "prims") and (torch.Tag.needs_exact_strides in tags or torch.Tag.needs_fixed_stride_order in tags):
-        if _not_contiguous(node):
-            return "it expects the strides of an operand that is not contiguous"
+    if get_layout_constraint_tag(target) != torch.Tag.flexible_layout and _not_contiguous(node):
+        return "it expects the strides of an operand that is not contiguous"
     if name in _READ_MEMORY and _not_contiguous(node):
         return "it reads the memory of an operand that is not contiguous"
     return None

@@ -45,17 +45,18 @@ class Body(torch.nn.Module):
 
     def __init__(self, gm, kind, compile_fx):
         super().__init__()
-        self.gm, self.kind, self.compile_fx, self.compiled = gm, kind, compile_fx, None
-        output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
-        self.many = output.args[0] if isinstance(output.args[0], (list, tuple)) else None
+        self.kind, self.compile_fx, self.compiled = kind, compile_fx, None
+        graph = Graph()
+        returned = graph.graph_copy(gm.graph, {})
+        self.kept = type(returned) if isinstance(returned, (list, tuple)) else lambda out: out[0]
+        graph.output(list(returned) if isinstance(returned, (list, tuple)) else [returned])
+        self.gm = GraphModule(gm, graph)
 
     def forward(self, *args):
         if self.compiled is None:
             given = [n.meta.get("val") for n in self.gm.graph.nodes if n.op == "placeholder"]
-            plain = self.many is not None and all(g is not None for g in given)
-            self.compiled = self.compile_fx(self.gm, given, self.kind) if plain else lambda args: self.gm(*args)
-        out = self.compiled(list(args))
-        return type(self.many)(out) if self.many is not None else out
+            self.compiled = self.compile_fx(self.gm, given, self.kind)
+        return self.kept(self.compiled(list(args)))
 
 
 class Piece(torch.nn.Module):
@@ -79,7 +80,7 @@ def _plain_strides(value):
         return None
     if all(isinstance(s, int) for s in value.stride()):
         return value.stride()
-    return True if torch.fx.experimental.symbolic_shapes.is_contiguous_or_false(value) else None
+    return True if torch._prims_common.is_contiguous_or_false(value) else None
 
 
 def restride(t, strides):
