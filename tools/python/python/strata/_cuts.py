@@ -119,5 +119,7 @@ def find(gm):
 
 
 def random(node):
-    """Whether the op draws numbers from a generator: the order of such ops has to stay."""
+    """Whether the op may draw numbers from a generator, itself or in a body: the order of such ops has to stay."""
+    if isinstance(node.target, HigherOrderOperator):
+        return True
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags

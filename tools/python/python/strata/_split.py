@@ -28,16 +28,12 @@ class InPyTorch(torch.nn.Module):
         super().__init__()
         self.target = node.target
         self.below = isinstance(node.target, HigherOrderOperator)
-        self.strides = [_plain_strides(v) for v in _as_list(node.meta.get("val"))]
+        self.strides = _plain_strides(node.meta.get("val"))
 
     def forward(self, *args, **kwargs):
         with torch.no_grad(), torch._C._AutoDispatchBelowAutograd() if self.below else contextlib.nullcontext():
             out = self.target(*args, **kwargs)
-        if isinstance(out, torch.Tensor):
-            return restride(out, self.strides[0])
-        if isinstance(out, (list, tuple)):
-            return [restride(t, s) for t, s in zip(out, self.strides)]
-        return out
+        return restride(out, self.strides)
 
 
 class Body(torch.nn.Module):
@@ -75,7 +71,9 @@ def _as_list(value):
 
 
 def _plain_strides(value):
-    """The strides, where they are numbers or where the tensor is contiguous (then True)."""
+    """The strides of a tensor, where they are numbers; True where it is contiguous; a list for a list."""
+    if isinstance(value, (list, tuple)):
+        return [_plain_strides(v) for v in value]
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
         return None
     if all(isinstance(s, int) for s in value.stride()):
@@ -83,15 +81,17 @@ def _plain_strides(value):
     return True if torch._prims_common.is_contiguous_or_false(value) else None
 
 
-def restride(t, strides):
-    """``t`` with these strides, copied where it has others."""
-    if not isinstance(t, torch.Tensor) or strides is None or t.layout != torch.strided:
-        return t
+def restride(out, strides):
+    """The results with these strides, copied where they have others."""
+    if isinstance(out, (list, tuple)):
+        matches = isinstance(strides, list) and len(strides) == len(out)
+        return [restride(t, s) for t, s in zip(out, strides)] if matches else out
+    if not isinstance(out, torch.Tensor) or strides is None or isinstance(strides, list) or out.layout != torch.strided:
+        return out
     if strides is True:
-        return t.contiguous()
-    if len(strides) != t.dim() or t.numel() == 0 or all(n == 1 or a == b for n, a, b in zip(t.shape, t.stride(), strides)):
-        return t
-    return torch.empty_strided(t.shape, strides, dtype=t.dtype, device=t.device).copy_(t)
+        return out.contiguous()
+    same = len(strides) != out.dim() or out.numel() == 0 or all(n == 1 or a == b for n, a, b in zip(out.shape, out.stride(), strides))
+    return out if same else torch.empty_strided(out.shape, strides, dtype=out.dtype, device=out.device).copy_(out)
 
 
 class Split:
