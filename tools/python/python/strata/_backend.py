@@ -3,16 +3,17 @@
 import atexit
 import contextlib
 import functools
+import operator
 import os
 import re
 import shutil
 import sysconfig
-import tempfile
 import threading
+import time
 
 import torch
 
-from . import _cuts, _split
+from . import _cuts, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._expand import expand
@@ -20,8 +21,6 @@ from ._fallback import Fallbacks
 from ._serialize import serialize
 from ._sizes import Unsupported, evaluate
 
-_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_OPTIONS = ("numerics", "fallback", "dump_dir")
 _NODE = re.compile(r"node (\w+) \(")
 _numbers = iter(range(10**9))
 _setup = threading.Lock()
@@ -54,20 +53,6 @@ def _prepare():
             atexit.register(native.stop_server)
 
 
-def _reproducers():
-    folder = os.environ.get("STRATA_CACHE_DIR") or os.path.join(tempfile.gettempdir(), f"strata-{os.getuid()}")
-    return os.path.join(folder, "reproducers")
-
-
-def _check(mode, options):
-    if mode not in _MODES:
-        raise ValueError(f"backend 'strata' has no mode {mode!r}; known: {', '.join(map(str, _MODES[1:]))}")
-    for name in options or {}:
-        if name not in _OPTIONS:
-            raise ValueError(f"backend 'strata' has no option {name!r}; known: {', '.join(_OPTIONS)}")
-    return dict(options or {})
-
-
 # What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
 _FURTHER = """
     _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
@@ -93,8 +78,9 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    options = _check(mode, options)
+    options = _options.parse(mode, options)
     _prepare()
+    _report_dynamo(gm)
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -111,6 +97,21 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     )(gm, example_inputs)
 
 
+def _report_dynamo(gm):
+    """Takes what Dynamo knows of this graph into our events: that tracing stopped after it, or why it is compiled again."""
+    from torch._dynamo.utils import get_metrics_context
+
+    stopped = getattr(gm, "compile_subgraph_reason", None)
+    if stopped is not None and stopped.graph_break:
+        frame = stopped.user_stack[-1] if stopped.user_stack else None
+        place = f"{frame.filename}:{frame.lineno}" if frame else ""
+        events.emit("graph_breaks", stopped.reason.split("\n")[0], place, "TORCH_LOGS=graph_breaks says more")
+    again = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
+    if again:
+        first = next((n for n in gm.graph.nodes if n.op not in ("placeholder", "get_attr", "output")), None)
+        events.emit("recompiles", again, _split.where(first), "mark what changes as dynamic, or compile with dynamic=True")
+
+
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
     expand(gm, _decompositions())
@@ -123,7 +124,7 @@ def compile_fx(gm, inputs, kind, options):
 def _compile_parts(gm, inputs, kind, options):
     """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
     cuts = _cuts.find(gm)
-    for _ in range(len(gm.graph.nodes)):
+    for _ in gm.graph.nodes:
         try:
             if cuts:
                 return _split_graph(gm, inputs, kind, options, cuts)
@@ -148,11 +149,12 @@ def _split_graph(gm, inputs, kind, options, cuts):
     def body(part, given, kind):
         return _compile_parts(part, given, kind, options)[0]
 
-    split = _split.Split(gm, inputs, cuts, kind, piece, body)
-    module, strides = split.build()
+    module, strides = _split.Split(gm, inputs, cuts, kind, piece, body).build()
     for node in gm.graph.nodes:
         if cuts.get(node.name):
-            fallback(options, f"{node.target}: {cuts[node.name]}", _split.where(node), "PyTorch runs it between two compiled graphs")
+            _options.fallback(options, str(node.target), cuts[node.name], _split.where(node), "PyTorch runs it between two compiled graphs")
+    if options.get("dump_dir"):
+        _records.dump(options, f"{kind}_{next(_numbers)}_split", fx__py=gm.print_readable(print_output=False), pieces__py=module.print_readable(print_output=False))
     run = lambda args: module(args)
     run._boxed_call = True
     return run, strides
@@ -161,30 +163,57 @@ def _split_graph(gm, inputs, kind, options, cuts):
 def compile_whole(gm, inputs, kind, options):
     """A callable for a graph of which the compiler is given all, and the strides of its results."""
     name = f"{kind}_{next(_numbers)}"
-    graph = None
+    graph, failure, start = None, None, time.perf_counter()
     try:
         graph = serialize(gm, inputs, name)
-        compiled = _compile(graph, options)
+        compiled = _compile(graph, _dumped(gm, graph, options))
     except Unsupported as e:
-        return _refuse(gm, e.node, str(e), graph, "this graph runs in PyTorch, op by op")
+        node, reason, next_step = e.node, str(e), "this graph runs in PyTorch, op by op"
     except native.StrataError as e:
-        node = _NODE.match(e.args[0])
-        return _refuse(gm, node and node[1], e.args[0], graph, e.args[2])
+        named = _NODE.match(e.args[0])
+        node, reason, next_step, failure = named and named[1], e.args[0], e.args[2], e
     except (RuntimeError, ValueError, AttributeError) as e:
-        return _refuse(gm, None, f"{type(e).__name__}: {e}", graph, "please report this graph")
-    return _boxed(CompiledGraph(gm, graph, compiled)), [r.strides for r in graph.results]
-
-
-def _refuse(gm, node, reason, graph, next_step):
-    """Has the graph cut at the node at fault, or else run by PyTorch."""
+        node, reason, next_step, failure = None, f"{type(e).__name__}: {e}", "please report this graph", e
+    else:
+        plan = compiled.plan()
+        _record(gm, graph, kind, plan, compiled.timings(), time.perf_counter() - start)
+        for op, reason, location in _records.host_calls(plan):
+            _options.fallback(options, op, reason, location, event=False)
+        return _boxed(CompiledGraph(gm, graph, compiled)), [r.strides for r in graph.results]
     if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
         raise _Refused(node, reason)
+    location = graph.location if graph else _split.where(next((n for n in gm.graph.nodes if n.op == "call_function"), None))
+    if failure is not None:
+        path = reproduce.write(gm, reason, options)
+        next_step = f"{next_step}; to reproduce: python {path}" if path else next_step
+        if torch._dynamo.config.repro_after is not None:
+            raise RuntimeError(f"{reason}\n  where: {location}\n  next: {next_step}") from failure
     output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
-    return _eager(gm, reason, graph, next_step), [None] * len(output.args[0])
+    events.count("eager_graphs")
+    _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], arena=0, seconds=0.0, phases={})
+    _options.fallback(options, "a whole graph runs in PyTorch", reason, location, next_step)
+    return _boxed(lambda args: gm(*args)), [None] * len(output.args[0])
 
 
-def fallback(options, reason, location, next_step):
-    events.emit("fallbacks", reason, location, next_step)
+def _ops(gm):
+    return sum(n.op == "call_function" and n.target is not operator.getitem for n in gm.graph.nodes)
+
+
+def _record(gm, graph, kind, plan, timings, seconds):
+    if _records.wanted():
+        phases = {name: ns / 1e9 for name, ns in timings}
+        _records.note(
+            record="graph", name=graph.name, kind=kind, compiled=True, location=graph.location, ops=_ops(gm), steps=_records.steps(plan),
+            arena=_records.arena(plan), seconds=seconds, phases=phases,
+        )
+
+
+def _dumped(gm, graph, options):
+    """The options for the compiler: what it writes for people goes to a folder of the graph's own."""
+    options = {k: v for k, v in options.items() if k not in ("cache_dir", "fallback")}
+    if options.get("dump_dir"):
+        options["dump_dir"] = _records.dump(options, graph.name, fx__py=gm.print_readable(print_output=False), graph__json=graph.text)
+    return options
 
 
 def _compile(graph, options):
@@ -194,20 +223,13 @@ def _compile(graph, options):
         major, minor = torch.cuda.get_device_capability(ordinal)
         target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
     how = [("size" if a.size else a.order) for a in graph.arguments]
-    options = {"reproducer_dir": _reproducers(), "source_name": graph.name, **options}
+    options = {"reproducer_dir": reproduce.folder(), "source_name": graph.name, **options}
     compiled = native.compile(graph.text, target, ordinal, torch.get_num_threads(), how, options, find_server())
     events.count("compiles")
     for name, n in compiled.counts().items():
         if name != "host_calls":
             events.count(name, n)
     return compiled
-
-
-def _eager(gm, reason, graph, next_step):
-    """PyTorch runs the graph."""
-    events.count("eager_graphs")
-    events.emit("fallbacks", f"a whole graph runs in PyTorch: {reason}", graph.location if graph else "", next_step)
-    return _boxed(lambda args: gm(*args))
 
 
 def _boxed(f):

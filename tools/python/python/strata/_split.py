@@ -352,5 +352,5 @@ def _attribute(gm, target):
 
 def where(node):
     """Source file and line of a node, as events have them."""
-    location = location_of(node)
+    location = location_of(node) if node is not None else None
     return f"{location[0]}:{location[1]}" if location else ""
