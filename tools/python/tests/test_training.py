@@ -309,3 +309,31 @@ def test_random_numbers_between_compiled_pieces():
         (want, next_want), (got, next_got) = drawn(f, torch.randn(9), fullgraph=True)
     compare([got, next_got], [want, next_want])
     assert strata.counters()["eager_graphs"] == 0
+
+
+# -- results are memory of their own --
+
+
+def test_copies_are_copies():
+    def f(x, w):
+        y = x + w
+        return x.clone(), x[1:].clone(), y, y.view(-1), y.clone(), torch.cat([w]), torch.ones(3), torch.ones(3), x.t().clone(), w.view(-1).contiguous()
+
+    x, w = torch.randn(4, 3), torch.randn(4, 3)
+    outs = []
+    for g in (f, torch.compile(f, backend="strata")):
+        got = g(x, w)
+        outs.append([[a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr() for a in (*got, x, w)] for b in got])
+    assert outs[0] == outs[1]
+
+
+def test_a_copy_of_what_is_written_afterwards():
+    def f(x, y):
+        kept, swapped = x.clone(), x.clone()
+        x.copy_(y)
+        y.copy_(swapped)
+        return kept
+
+    x, y = torch.zeros(3), torch.ones(3)
+    kept = torch.compile(f, backend="strata")(x, y)
+    assert (kept.tolist(), x.tolist(), y.tolist()) == ([0.0] * 3, [1.0] * 3, [0.0] * 3)

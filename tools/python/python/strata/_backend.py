@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import _cuts, _options, _records, _split, reproduce
+from . import _cuts, _fresh, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._expand import expand
@@ -179,7 +179,9 @@ def compile_whole(gm, inputs, kind, options):
         _record(gm, graph, kind, plan, compiled.timings(), time.perf_counter() - start)
         for op, reason, location in _records.host_calls(plan):
             _options.fallback(options, op, reason, location, event=False)
-        return _boxed(CompiledGraph(gm, graph, compiled)), [r.strides for r in graph.results]
+        run = _boxed(CompiledGraph(gm, graph, compiled))
+        shared = _fresh.shared(gm, graph, plan)
+        return _fresh.copied(run, shared) if shared else run, [r.strides for r in graph.results]
     if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
         raise _Refused(node, reason)
     location = graph.location if graph else _split.where(next((n for n in gm.graph.nodes if n.op == "call_function"), None))
