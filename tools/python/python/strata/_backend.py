@@ -94,6 +94,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         inference_compiler=compiler("inference"),
         decompositions=_decompositions(),
         partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
     )(gm, example_inputs)
 
 

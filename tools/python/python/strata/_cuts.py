@@ -102,8 +102,16 @@ def _reason(node):
     return None
 
 
+# Instead of a reason: a check, or the new value of an argument that is written at the end.
+CHECK, STORE = None, ""
+
+
+def _stores(node):
+    return node.target is torch.ops.aten.copy_.default and all(isinstance(a, Node) for a in node.args) and node.args[0].op == "placeholder"
+
+
 def find(gm):
-    """The nodes, by name, with the reason for each; checks have none, and notes are dropped from the graph."""
+    """The nodes, by name, with the reason for each, or CHECK or STORE. Notes are dropped from the graph."""
     cuts = {}
     for node in list(gm.graph.nodes):
         if node.op != "call_function" or is_size(node):
@@ -112,7 +120,9 @@ def find(gm):
         if name in _NOTES or (name == "_assert_scalar" and not isinstance(node.args[0], Node)):
             gm.graph.erase_node(node)
         elif name in _CHECKS:
-            cuts[node.name] = None
+            cuts[node.name] = CHECK
+        elif _stores(node):
+            cuts[node.name] = STORE
         elif node.target is not operator.getitem and (reason := _reason(node)):
             cuts[node.name] = reason
     return cuts

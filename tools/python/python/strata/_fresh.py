@@ -29,7 +29,8 @@ def _roots(plan):
     return {b: root(b) for b in of}, inputs
 
 
-def _storage(val):
+def storage(val):
+    """What two fake tensors have in common that share memory."""
     return StorageWeakRef(val.untyped_storage()) if isinstance(val, torch.Tensor) and val.layout == torch.strided else None
 
 
@@ -42,11 +43,11 @@ def shared(gm, graph, plan):
     owners, found = {}, []
     for buffer, parameter in inputs.items():
         index = graph.arguments[parameter].index
-        owners[buffer] = _storage(placeholders[index].meta.get("val")) if index is not None else None
+        owners[buffer] = storage(placeholders[index].meta.get("val")) if index is not None else None
     for number, (made, node) in enumerate(zip(graph.results, output.args[0])):
         if made.kind != "output" or made.value >= len(places):
             continue
-        root, own = roots.get(places[made.value]), _storage(node.meta.get("val"))
+        root, own = roots.get(places[made.value]), storage(node.meta.get("val"))
         if root not in owners:
             owners[root] = own
         elif owners[root] != own:

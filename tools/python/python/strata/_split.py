@@ -15,6 +15,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch.fx.node import Node, map_arg
 
 from . import _cuts as cuts_of
+from ._fresh import storage
 from ._serialize import location_of
 from ._sizes import expr_of
 
@@ -107,7 +108,7 @@ class Split:
         self.graph, self.root = Graph(), torch.nn.Module()
         self.graph.set_codegen(_BoxedCodeGen())
         self.outer, self.sizes, self.bodies, self.strides = {}, {}, {}, {}
-        self.pieces = 0
+        self.pieces, self.stores = 0, []
 
     # -- levels --
 
@@ -223,13 +224,34 @@ class Split:
                 elif node.target is operator.getitem and not self.compiled(node) and node.users:
                     self.value(node)
                     self.bind_sizes(node)
+        self.store()
         returned = map_arg(output.args[0], self.value)
         self.graph.output(returned)
         module = GraphModule(self.root, self.graph, f"Split_{self.kind}")
         return module, [self.strides.get(n) if isinstance(n, Node) else None for n in output.args[0]]
 
+    def store(self):
+        """Writes the new values of arguments: those of one type and device in one call."""
+        groups, written = {}, [storage(node.args[0].meta["val"]) for node in self.stores]
+        for node in self.stores:
+            place, value = node.args
+            outer = self.value(value)
+            if storage(value.meta["val"]) in written:
+                outer = self.graph.call_function(torch.clone, (outer,))
+            val = place.meta["val"]
+            groups.setdefault((val.dtype, val.device), ([], []))
+            groups[val.dtype, val.device][0].append(self.outer[place])
+            groups[val.dtype, val.device][1].append(outer)
+        for places, values in groups.values():
+            self.graph.call_function(torch._foreach_copy_, (places, values))
+
     def cut(self, node):
-        if self.cuts[node.name] is None:
+        reason = self.cuts[node.name]
+        if reason is cuts_of.STORE:
+            self.stores.append(node)
+            self.outer[node] = self.outer[node.args[0]]
+            return
+        if reason is cuts_of.CHECK:
             new = self.graph.call_function(node.target, map_arg(node.args, self.value), map_arg(node.kwargs, self.value))
         else:
             name = self.add(f"pytorch_{node.name}", InPyTorch(node))
