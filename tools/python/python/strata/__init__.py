@@ -1,10 +1,13 @@
 """Strata as a backend of torch.compile: ``torch.compile(model, backend="strata")``.
 
-Options: ``numerics`` ("default", "strict"), ``fallback`` ("allow", "warn", "error"), ``dump_dir``. What falls back, crashes or is
-recompiled is an event: ``STRATA_LOGS=fallbacks,...`` prints them, ``events()`` and ``counters()`` return them.
+Options: ``numerics`` ("default", "strict"), ``fallback`` ("allow", "warn", "error"), ``dump_dir``, ``cache_dir``. What falls back, crashes or
+is recompiled is an event: ``STRATA_LOGS=fallbacks,...`` prints them, ``events()`` and ``counters()`` return them; ``explain(f)(*args)``
+says what becomes of a function.
 """
 
 from ._backend import backend
 from ._events import counters, events, reset_counters
+from ._explain import Explanation, explain
+from ._options import FallbackError, FallbackWarning
 
-__all__ = ["backend", "counters", "events", "reset_counters"]
+__all__ = ["Explanation", "FallbackError", "FallbackWarning", "backend", "counters", "events", "explain", "reset_counters"]

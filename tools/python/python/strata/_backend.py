@@ -3,23 +3,25 @@
 import atexit
 import contextlib
 import functools
+import operator
 import os
+import re
 import shutil
 import sysconfig
-import tempfile
 import threading
+import time
 
 import torch
 
-from . import _cache
+from . import _cache, _cuts, _fresh, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
+from ._expand import expand
 from ._fallback import Fallbacks
 from ._serialize import serialize
 from ._sizes import Unsupported
 
-_MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_OPTIONS = ("numerics", "fallback", "dump_dir", "cache_dir")
+_NODE = re.compile(r"node (\w+) \(")
 _numbers = iter(range(10**9))
 _setup = threading.Lock()
 _ready = False
@@ -54,20 +56,6 @@ def _prepare(cache_dir):
             atexit.register(native.stop_server)
 
 
-def _reproducers():
-    folder = os.environ.get("STRATA_CACHE_DIR") or os.path.join(tempfile.gettempdir(), f"strata-{os.getuid()}")
-    return os.path.join(folder, "reproducers")
-
-
-def _check(mode, options):
-    if mode not in _MODES:
-        raise ValueError(f"backend 'strata' has no mode {mode!r}; known: {', '.join(map(str, _MODES[1:]))}")
-    for name in options or {}:
-        if name not in _OPTIONS:
-            raise ValueError(f"backend 'strata' has no option {name!r}; known: {', '.join(_OPTIONS)}")
-    return dict(options or {})
-
-
 # What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
 _FURTHER = """
     _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
@@ -91,9 +79,11 @@ def _decompositions():
 def backend(gm, example_inputs, *, mode=None, options=None):
     """Compiles what Dynamo captured. A function, so that torch.compile passes it `mode` and `options`."""
     from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    options = _check(mode, options)
+    options = _options.parse(mode, options)
     _prepare(options.get("cache_dir"))
+    _report_dynamo(gm)
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -106,25 +96,129 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
     )(gm, example_inputs)
+
+
+def _report_dynamo(gm):
+    """Takes what Dynamo knows of this graph into our events: that tracing stopped after it, or why it is compiled again."""
+    from torch._dynamo.utils import get_metrics_context
+
+    stopped = getattr(gm, "compile_subgraph_reason", None)
+    if stopped is not None and stopped.graph_break:
+        frame = stopped.user_stack[-1] if stopped.user_stack else None
+        place = f"{frame.filename}:{frame.lineno}" if frame else ""
+        events.emit("graph_breaks", stopped.reason.split("\n")[0], place, "TORCH_LOGS=graph_breaks says more")
+    again = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
+    if again:
+        first = next((n for n in gm.graph.nodes if n.op not in ("placeholder", "get_attr", "output")), None)
+        events.emit("recompiles", again, _split.where(first), "mark what changes as dynamic, or compile with dynamic=True")
 
 
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
+    expand(gm, _decompositions())
+    run, strides = _compile_parts(gm, inputs, kind, options)
+    if kind == "forward":
+        _report_strides(strides)
+    return run
+
+
+def _compile_parts(gm, inputs, kind, options):
+    """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
+    cuts = _cuts.find(gm)
+    for _ in gm.graph.nodes:
+        try:
+            if cuts:
+                return _split_graph(gm, inputs, kind, options, cuts)
+            return compile_whole(gm, inputs, kind, options)
+        except _Refused as e:
+            cuts[e.node] = e.reason
+    raise AssertionError("a node was refused twice")
+
+
+class _Refused(Exception):
+    """The compiler cannot take a node; PyTorch may run it between two compiled graphs."""
+
+    def __init__(self, node, reason):
+        super().__init__(f"{node}: {reason}")
+        self.node, self.reason = node, reason
+
+
+def _split_graph(gm, inputs, kind, options, cuts):
+    def piece(part, given):
+        return compile_whole(part, given, kind, options)
+
+    def body(part, given, kind):
+        return _compile_parts(part, given, kind, options)[0]
+
+    module, strides = _split.Split(gm, inputs, cuts, kind, piece, body).build()
+    for node in gm.graph.nodes:
+        if cuts.get(node.name):
+            _options.fallback(options, str(node.target), cuts[node.name], _split.where(node), "PyTorch runs it between two compiled graphs")
+    if options.get("dump_dir"):
+        _records.dump(options, f"{kind}_{next(_numbers)}_split", fx__py=gm.print_readable(print_output=False), pieces__py=module.print_readable(print_output=False))
+    run = lambda args: module(args)
+    run._boxed_call = True
+    return run, strides
+
+
+def compile_whole(gm, inputs, kind, options):
+    """A callable for a graph of which the compiler is given all, and the strides of its results."""
     name = f"{kind}_{next(_numbers)}"
-    graph = None
+    graph, failure, start = None, None, time.perf_counter()
     try:
         graph = serialize(gm, inputs, name)
-        compiled = _compile(gm, graph, options)
+        run = _compile(gm, graph, options)
     except Unsupported as e:
-        return _eager(gm, str(e), graph, "this graph runs in PyTorch, op by op")
+        node, reason, next_step = e.node, str(e), "this graph runs in PyTorch, op by op"
     except native.StrataError as e:
-        return _eager(gm, e.args[0], graph, e.args[2])
+        named = _NODE.match(e.args[0])
+        node, reason, next_step, failure = named and named[1], e.args[0], e.args[2], e
     except (RuntimeError, ValueError, AttributeError) as e:
-        return _eager(gm, f"{type(e).__name__}: {e}", graph, "please report this graph")
-    if kind == "forward":
-        _report_strides(graph)
-    return compiled
+        node, reason, next_step, failure = None, f"{type(e).__name__}: {e}", "please report this graph", e
+    else:
+        plan = run.plan()
+        _record(gm, graph, kind, plan, run.timings(), time.perf_counter() - start)
+        for op, reason, location in _records.host_calls(plan):
+            _options.fallback(options, op, reason, location, event=False)
+        shared = _fresh.shared(gm, graph, plan)
+        return _fresh.copied(run, shared) if shared else run, [r.strides for r in graph.results]
+    if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
+        raise _Refused(node, reason)
+    location = graph.location if graph else _split.where(next((n for n in gm.graph.nodes if n.op == "call_function"), None))
+    if failure is not None:
+        path = reproduce.write(gm, reason, options)
+        next_step = f"{next_step}; to reproduce: python {path}" if path else next_step
+        if torch._dynamo.config.repro_after is not None:
+            raise RuntimeError(f"{reason}\n  where: {location}\n  next: {next_step}") from failure
+    output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
+    events.count("eager_graphs")
+    _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], arena=0, seconds=0.0, phases={})
+    _options.fallback(options, "a whole graph runs in PyTorch", reason, location, next_step)
+    return _boxed(lambda args: gm(*args)), [None] * len(output.args[0])
+
+
+def _ops(gm):
+    return sum(n.op == "call_function" and n.target is not operator.getitem for n in gm.graph.nodes)
+
+
+def _record(gm, graph, kind, plan, timings, seconds):
+    if _records.wanted():
+        phases = {name: ns / 1e9 for name, ns in timings}
+        _records.note(
+            record="graph", name=graph.name, kind=kind, compiled=True, location=graph.location, ops=_ops(gm), steps=_records.steps(plan),
+            arena=_records.arena(plan), seconds=seconds, phases=phases,
+        )
+
+
+def _dumped(gm, graph, options):
+    """The options for the compiler: what it writes for people goes to a folder of the graph's own."""
+    options = {k: v for k, v in options.items() if k != "fallback"}
+    if options.get("dump_dir"):
+        options["dump_dir"] = _records.dump(options, graph.name, fx__py=gm.print_readable(print_output=False), graph__json=graph.text)
+    return options
 
 
 def _compile(gm, graph, options):
@@ -133,7 +227,7 @@ def _compile(gm, graph, options):
         ordinal = graph.device.index or 0
         major, minor = torch.cuda.get_device_capability(ordinal)
         target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
-    options = {"reproducer_dir": _reproducers(), "source_name": graph.name, **options}
+    options = {"reproducer_dir": reproduce.folder(), "source_name": graph.name, **_dumped(gm, graph, options)}
     threads, fallbacks = torch.get_num_threads(), Fallbacks(graph.objects, graph.device)
     compiled = native.compile(graph, target, ordinal, threads, options, gm, fallbacks, functools.partial(_failed, graph.location), find_server())
     _cache.record(compiled.key, options.get("cache_dir"))
@@ -149,13 +243,6 @@ def _failed(location, reason, next_step):
     events.emit("fallbacks", f"a compiled graph failed and runs in PyTorch from now on: {reason}", location, next_step)
 
 
-def _eager(gm, reason, graph, next_step):
-    """PyTorch runs the graph."""
-    events.count("eager_graphs")
-    events.emit("fallbacks", f"a whole graph runs in PyTorch: {reason}", graph.location if graph else "", next_step)
-    return _boxed(lambda args: gm(*args))
-
-
 def _boxed(f):
     """AOTAutograd's calling convention: one list, which the callee empties. A plain function, as PyTorch wraps it further."""
 
@@ -168,11 +255,13 @@ def _boxed(f):
     return run
 
 
-def _report_strides(graph):
+def _report_strides(results):
     """Tells AOTAutograd how results lie in memory, so that the backward graph expects them so. Only numbers can be told."""
     context = torch._guards.TracingContext.try_get()
     if context is None or getattr(context, "output_strides", None) is None:
         return
-    for r in graph.results:
-        known = r.strides is not None and all(isinstance(s, int) for s in r.strides)
-        context.output_strides.append(tuple(r.strides) if known else None)
+    for strides in results:
+        known = strides is not None and all(isinstance(s, int) for s in strides)
+        context.output_strides.append(tuple(strides) if known else None)
+
+

@@ -100,8 +100,6 @@ class _Serializer:
         e = expr_of(size)
         if not isinstance(e, int):
             for s in sorted(e.free_symbols, key=lambda s: s.name):
-                if s.name.startswith("u"):
-                    raise Unsupported(f"the size {e} is only known when the graph runs")
                 self.symbols[s.name] = s
             if isinstance(size, torch.SymInt) and self.env is None:
                 self.env = size.node.shape_env
@@ -310,7 +308,11 @@ class _Serializer:
                     self.tensor_input(node.name, node.meta.get("val", value), Argument(constant=value))
                     self.bound[node.name] = None
             elif node.op == "call_function":
-                self.call(node)
+                try:
+                    self.call(node)
+                except Unsupported as e:
+                    e.node = node.name
+                    raise
                 lines.append(location_of(node))
             elif node.op == "output":
                 returned = node.args[0]

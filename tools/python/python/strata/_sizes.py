@@ -5,7 +5,9 @@ import torch
 
 
 class Unsupported(Exception):
-    """The graph cannot be handed to the compiler; it will run in PyTorch."""
+    """The graph cannot be handed to the compiler; PyTorch will run it, or the node at fault alone where that is known."""
+
+    node = None
 
 
 def expr_of(size):
@@ -57,13 +59,16 @@ def symbol_facts(symbol, env):
         for key, value in (("min", bounds.lower), ("max", bounds.upper)):
             if isinstance(value, (int, sympy.Integer)) and abs(int(value)) < 2**62:
                 facts[key] = int(value)
-    for table in ("backed_var_to_val", "var_to_val"):
-        value = getattr(env, table, {}).get(symbol)
-        if value is not None:
-            facts["hint"] = int(value)
-            break
+    value = hints(env).get(symbol)
+    if value is not None:
+        facts["hint"] = int(value)
     for divisible in getattr(env, "divisible", ()):
         args = getattr(divisible, "args", ())
         if len(args) == 2 and args[0] == symbol and getattr(args[1], "is_Integer", False):
             facts["divisor"] = max(facts["divisor"], int(args[1]))
     return facts
+
+
+def hints(env):
+    """The numbers for which the symbols stood when the graph was traced."""
+    return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
