@@ -78,7 +78,7 @@ class Worker:
         self.child = None
 
 
-def over(function, jobs, count, timeout_s):
+def over(function, jobs, count, timeout_s, most=250):
     """Yields (job, answer) of each job as they come, by `count` workers."""
     waiting, answers = queue.SimpleQueue(), queue.SimpleQueue()
     jobs = list(jobs)
@@ -86,7 +86,7 @@ def over(function, jobs, count, timeout_s):
         waiting.put(job)
 
     def work():
-        worker = Worker(function, timeout_s)
+        worker = Worker(function, timeout_s, most)
         while True:
             try:
                 job = waiting.get_nowait()

@@ -18,7 +18,7 @@ class Generator:
         self.rng, self.number = random.Random(f"strata {number}"), number
         self.twins, self.inputs, self.steps = oracle.Twins(number), [], []
         self.grad = self.rng.random() < 0.25
-        self.varying = self.rng.random() < 0.15
+        self.varying = self.rng.random() < 0.08
         floats = self.rng.random()
         self.favourite = self.rng.choice(["f16", "bf16", "f64"]) if floats < 0.35 else "f32"
 

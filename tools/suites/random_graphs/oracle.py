@@ -159,6 +159,16 @@ def same_strides(got, want):
     return [got.stride(d) for d in sizes] == [want.stride(d) for d in sizes]
 
 
+def dense(t):
+    """Whether a tensor fills its memory, in whatever order of dimensions."""
+    n = 1
+    for s, size in sorted((s, size) for size, s in zip(t.shape, t.stride()) if size != 1):
+        if s != n:
+            return False
+        n *= size
+    return True
+
+
 def difference(got, want, exact, moved, strides=True):
     """What is wrong with one tensor, or nothing."""
     if want is None or got is None:
@@ -168,7 +178,7 @@ def difference(got, want, exact, moved, strides=True):
     if got.shape != want.shape:
         return f"shape {tuple(got.shape)} instead of {tuple(want.shape)}"
     if strides and not same_strides(got, want):
-        return f"strides {got.stride()} instead of {want.stride()}"
+        return f"{'strides' if dense(want) else 'strides of a sparse view'} {got.stride()} instead of {want.stride()}"
     if not want.is_floating_point():
         return None if torch.equal(got, want) else "values"
     allowed = tolerance(want, exact, moved)

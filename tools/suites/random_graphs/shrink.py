@@ -1,9 +1,10 @@
 """Makes a failing program small: fewer outputs, steps, sizes, types, with the same kind of fault."""
 
 import dataclasses
+import re
 
 import oracle
-from program import SHORT, Program
+from program import SHORT, Input
 
 
 def kind(answer):
@@ -12,18 +13,21 @@ def kind(answer):
         return None
     problems = answer.get("problems", {})
     first = next(iter(problems.values()), "")
-    return answer["status"], first.split(":")[0].split(" instead")[0].rstrip("0123456789 (),") if answer["status"] == "wrong" else ""
+    if answer["status"] == "wrong":
+        return "wrong", re.split(r":| instead|[\d(]", first)[0].strip()
+    # Messages without names, numbers and what differs from run to run.
+    words = re.sub(r"^.*?error: |/\S+|\b\w*\d\w*\b|[^a-zA-Z_. ]", "", first.split("\n")[0])
+    return answer["status"], " ".join(words.split())[:80]
 
 
 def needed(p, steps, outputs):
     """The steps that matter to the outputs; writes always do, if what they write to is still there."""
-    made, kept, used = {o for s in steps for o in s.outs}, [], set(outputs)
+    kept, used = [], set(outputs)
     writes = [s for s in steps if s.mutates]
     for s in reversed(steps):
         if any(o in used for o in s.outs) or s in writes:
             kept.insert(0, s)
             used |= set(s.uses)
-    del made
     return kept, [i for i in p.inputs if i.name in used]
 
 
@@ -43,8 +47,6 @@ def captured(p, name):
         if name in s.outs:
             break
     t = twins.names[0][name].detach()
-    from program import Input
-
     size = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride())) if t.numel() else 0
     flat = t.as_strided((size,), (1,)) if size else t.reshape(-1)
     return Input(name, SHORT[t.dtype], list(t.shape), values=flat.tolist(), strides=list(t.stride()), grad=p.grad and t.is_floating_point())
@@ -57,6 +59,12 @@ def candidates(p):
             yield "output", rebuilt(p, outputs=[o])
         for o in p.outputs:
             yield "output", rebuilt(p, outputs=[x for x in p.outputs if x != o])
+    made = {o for s in p.steps for o in s.outs}
+    for s in p.steps:
+        # What a result was made of, instead of it.
+        for o in set(s.outs) & set(p.outputs):
+            for u in (u for u in s.uses if u in made):
+                yield "operand", rebuilt(p, outputs=[u if x == o else x for x in p.outputs])
     for n in reversed(range(len(p.steps))):
         s = p.steps[n]
         rest = p.steps[:n] + p.steps[n + 1 :]
@@ -71,9 +79,6 @@ def candidates(p):
             except oracle.Rejected:
                 continue
             yield "step", rebuilt(p, steps=rest, inputs=[*p.inputs, i])
-            # A result that was only looked at instead of what it came from.
-            if s.outs[0] in p.outputs:
-                yield "step", rebuilt(p, steps=rest, inputs=[*p.inputs, i], outputs=[o for o in p.outputs if o != s.outs[0]] or p.outputs)
     if p.grad:
         yield "grad", dataclasses.replace(p, grad=False, inputs=[dataclasses.replace(i, grad=False) for i in p.inputs])
     if p.dynamic:
@@ -132,7 +137,3 @@ def shrink(program, ask, most=150):
             if tried >= most:
                 break
     return program, answer
-
-
-def of_json(data):
-    return Program.of_json(data)
