@@ -3,12 +3,18 @@
 import random
 
 import catalog
+import ops_indexing  # noqa: F401
+import ops_pointwise  # noqa: F401
+import ops_reductions  # noqa: F401
+import ops_views  # noqa: F401
 import oracle
-from program import DTYPES, INTEGERS, SHORT, Input, Program, Step
+from program import DTYPES, FLOATS, INTEGERS, SHORT, Input, Program, Step
 
 VARYING, OTHERS = 7, (11, 13)
 SIZES = (1, 2, 3, 3, 4, 5, 6, 8)
-MOST = 400  # elements of a value
+# Longer than vectors, not their multiples; longer than a run of a sum; many.
+LONG = (16, 17, 31, 33, 64, 65, 100, 130, 257, 1000)
+MOST = 400  # elements of a value, or ten times as many in a program with a long dimension
 
 
 class Generator:
@@ -19,6 +25,9 @@ class Generator:
         self.twins, self.inputs, self.steps = oracle.Twins(number), [], []
         self.grad = self.rng.random() < 0.25
         self.varying = self.rng.random() < 0.08
+        self.long = self.rng.random() < 0.3
+        self.special = not self.grad and self.rng.random() < 0.1
+        self.twins.special = self.special
         floats = self.rng.random()
         self.favourite = self.rng.choice(["f16", "bf16", "f64"]) if floats < 0.35 else "f32"
 
@@ -82,7 +91,7 @@ class Generator:
 
     def largest(self, name):
         t = self[name]
-        return t.abs().max().item() if t.numel() and SHORT[t.dtype] != "b1" else 0
+        return t.detach().double().nan_to_num(posinf=1e6, neginf=1e6).abs().max().item() if t.numel() and SHORT[t.dtype] != "b1" else 0
 
     def overlaps(self, t):
         """Whether two positions of a value may be one element."""
@@ -103,7 +112,9 @@ class Generator:
             if self.rng.random() < 0.4:
                 i.steps = [self.choose((1, 1, 1, 2, 0 if kind == "plain" else 1)) for _ in shape]
             i.offset = self.choose((0, 0, 3))
-        i.grad = self.grad and dtype in catalog.FLOATS and self.rng.random() < 0.7 and 0 not in (i.steps or ())
+        if self.special and dtype in FLOATS and kind == "plain":
+            i.kind = "special"
+        i.grad = self.grad and dtype in FLOATS and self.rng.random() < 0.7 and 0 not in (i.steps or ())
         self.twins.add_input(i)
         self.inputs.append(i)
         return i.name
@@ -112,6 +123,8 @@ class Generator:
         if self.rng.random() < 0.06:
             return []
         shape = [self.choose(SIZES) for _ in range(self.choose((1, 2, 2, 2, 3, 3, 4)))]
+        if self.long:
+            shape[self.rng.choice((-1, -1, 0))] = self.choose(LONG)
         if self.varying:
             shape[self.rng.randrange(len(shape))] = VARYING
         elif self.rng.random() < 0.05:
@@ -134,7 +147,7 @@ class Generator:
         except (catalog.Nothing, oracle.Rejected):
             self.forget(had)
             return False
-        if step.outs and self[step.outs[0]].numel() > MOST:
+        if step.outs and self[step.outs[0]].numel() > MOST * (10 if self.long else 1):
             self.forget(had)
             return False
         self.steps.append(step)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import re
 
 import numpy as np
@@ -16,6 +17,22 @@ NAMES = {"torch": torch, "F": F}
 _NAME = re.compile(r"\b[av]\d+\b")
 
 
+def drawn(seed, n, dtype, kind, limit):
+    """Numbers as PyTorch's version does not change them."""
+    draw = np.random.RandomState(seed)
+    if dtype == "b1":
+        return (draw.random_sample(n) < 0.5).tolist()
+    if kind == "index":
+        return draw.randint(0, max(limit, 1), n).tolist()
+    if dtype[0] in "iu":
+        return draw.randint(0 if dtype == "u8" else -4, 5, n).tolist()
+    x = np.round(4 * draw.random_sample(n) - 2, 3)
+    if kind == "special":
+        at = draw.random_sample(n)
+        x = np.select([at < 0.06, at < 0.12, at < 0.18, at < 0.24], [np.nan, np.inf, -np.inf, -0.0], x)
+    return x.tolist()
+
+
 @dataclasses.dataclass
 class Input:
     """A tensor argument. Its storage is drawn from `seed`, or is `values`; `strides` and `offset` say how it lies there."""
@@ -26,7 +43,7 @@ class Input:
     order: list | None = None  # dimensions, outermost first; None: as they come
     steps: list | None = None  # every how manieth element of a dimension; 0 repeats one
     offset: int = 0
-    kind: str = "plain"  # or "index": below `limit`; "positive"
+    kind: str = "plain"  # or "index": below `limit`; "special": NaN and infinities among the numbers
     limit: int = 0
     seed: int = 0
     grad: bool = False
@@ -48,14 +65,7 @@ class Input:
     def storage(self, n):
         if self.values is not None:
             return self.values
-        draw = np.random.RandomState(self.seed)
-        if self.dtype == "b1":
-            return (draw.random_sample(n) < 0.5).tolist()
-        if self.dtype in FLOATS:
-            x = draw.random_sample(n)
-            return np.round(0.5 + 1.5 * x if self.kind == "positive" else 4 * x - 2, 3).tolist()
-        low, high = (-4, 5) if self.kind == "plain" else (1, 5) if self.kind == "positive" else (0, max(self.limit, 1))
-        return draw.randint(0 if self.dtype == "u8" else low, high, n).tolist()
+        return drawn(self.seed, n, self.dtype, self.kind, self.limit)
 
     def make(self, dtypes=DTYPES, shape=None):
         shape = self.shape if shape is None else shape
@@ -67,7 +77,8 @@ class Input:
 
     def source(self):
         strides, n = self.layout(self.shape)
-        text = f"torch.tensor({self.storage(n)}, dtype={self.dtype}).as_strided({tuple(self.shape)}, {tuple(strides)}, {self.offset})"
+        values = self.storage(n) if n <= 64 or self.values is not None else f"drawn{(self.seed, n, self.dtype, self.kind, self.limit)!r}"
+        text = f"torch.tensor({values}, dtype={self.dtype}).as_strided({tuple(self.shape)}, {tuple(strides)}, {self.offset})"
         return text + (".requires_grad_()" if self.grad else "")
 
 
@@ -140,8 +151,9 @@ Prints the results of PyTorch and of Strata."""
 import torch
 import torch.nn.functional as F
 
+nan, inf = float("nan"), float("inf")
 {dtypes}
-
+{drawn}
 
 {source}
 
@@ -173,11 +185,13 @@ if __name__ == "__main__":
 
 def script(program, title):
     used = [n for n in DTYPES if re.search(rf"\b{n}\b", program.source()) or any(i.dtype == n for i in program.inputs)]
+    inputs = "\n".join(f"        {i.source()},  # {i.name}" for i in program.inputs)
     return _SCRIPT.format(
         title=title,
+        drawn=f"\n\nimport numpy as np\n\n\n{inspect.getsource(drawn)}" if "drawn(" in inputs else "",
         dtypes="\n".join(f"{n} = {DTYPES[n]}" for n in used),
         source=program.source(),
-        inputs="\n".join(f"        {i.source()},  # {i.name}" for i in program.inputs),
+        inputs=inputs,
         grad=program.grad,
         dynamic=program.dynamic,
         compile_args=", dynamic=True" if program.dynamic else "",

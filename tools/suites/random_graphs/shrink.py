@@ -39,7 +39,7 @@ def rebuilt(p, **changes):
 
 def captured(p, name):
     """An input that has the value which a step gave."""
-    twins = oracle.Twins(p.number)
+    twins = oracle.Twins(p.number, any(i.kind == "special" for i in p.inputs))
     for i in p.inputs:
         twins.add_input(i)
     for s in p.steps:
@@ -90,7 +90,7 @@ def candidates(p):
             yield "input", dataclasses.replace(p, inputs=[*p.inputs[:n], changed, *p.inputs[n + 1 :]])
     sizes = sorted({n for i in p.inputs for n in i.shape if n > 1}, reverse=True)
     for size in sizes:
-        for less in {1, 2, size - 1} - {size}:
+        for less in sorted({1, 2, size // 2, size - 1} - {size}):
             if less < size:
                 yield "size", dataclasses.replace(p, inputs=[smaller(i, size, less) for i in p.inputs])
 
@@ -99,6 +99,8 @@ def simpler(i):
     if i.strides is not None:
         plain = dataclasses.replace(i, strides=None, values=None, seed=1)
         yield plain
+    if i.kind == "special":
+        yield dataclasses.replace(i, kind="plain")
     if i.offset or i.steps:
         yield dataclasses.replace(i, offset=0, steps=None)
     if i.order:

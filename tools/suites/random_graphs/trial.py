@@ -1,5 +1,7 @@
 """One program with Strata, beside what it must compute."""
 
+import warnings
+
 import torch
 
 import generate
@@ -40,17 +42,28 @@ def one_backend(program, backend):
     return problems
 
 
+def restrided(result, told):
+    if not isinstance(told, torch.Tensor) or not all(isinstance(n, int) for n in (*told.shape, *told.stride())):
+        return result
+    if oracle.same_strides(result, told) or result.shape != told.shape or not oracle.dense(told):
+        return result
+    return torch.empty_strided(told.shape, told.stride(), dtype=result.dtype).copy_(result)
+
+
 def reference_backend(gm, inputs):
-    """PyTorch's own execution of what the backend is given: where it differs from eager PyTorch, the fault is not ours."""
+    """PyTorch's own execution of what the backend is given, with the strides that it is told: where that differs from eager PyTorch,
+    the fault is not ours."""
     from torch._dynamo.backends.common import aot_autograd
 
     from strata import _backend
 
     def plain(fx, _):
+        told = [getattr(n, "meta", {}).get("val") for n in fx.graph.output_node().args[0]]
+
         def run(args):
             taken = list(args)
             args.clear()
-            return fx(*taken)
+            return [restrided(r, t) for r, t in zip(fx(*taken), told)]
 
         run._boxed_call = True
         return run
@@ -91,15 +104,21 @@ def trial(program):
     return out | {"status": "ok"}
 
 
+def quiet():
+    # Each worker is one of many.
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+
+
 def trial_of_json(job):
     """A worker's job."""
-    torch.set_num_threads(1)
+    quiet()
     return trial(Program.of_json(job["program"]))
 
 
 def trial_of_number(job):
     """Likewise; a program that fails comes with the answer."""
-    torch.set_num_threads(1)
+    quiet()
     program = generate.generate(job["number"])
     if program is None:
         return {"status": "none"}
