@@ -107,11 +107,12 @@ def main():
         if answer["status"] in FAILED:
             kinds[signature(answer)].append(answer | {"number": job["number"]})
         if log:
-            print(json.dumps({"number": job["number"], **{k: v for k, v in answer.items() if k != "program"}}), file=log)
+            print(json.dumps({"number": job["number"], **answer}), file=log)
         if sys.stderr.isatty() or done % 100 == 0 or done == len(args.numbers):
             rate = done / (time.time() - started)
             print(f"\r{done}/{len(args.numbers)} programs, {rate:.1f} a second: {text_of(statuses)}", end="", file=sys.stderr, flush=True)
-    took = time.time() - started
+    took, spent = time.time() - started, os.times()
+    spent = spent.children_user + spent.children_system
     print(file=sys.stderr)
     worker = workers.Worker("trial:trial_of_json", args.timeout)
     for name, answers in sorted(kinds.items(), key=lambda k: -len(k[1])):
@@ -123,12 +124,12 @@ def main():
     failed = sum(statuses[s] for s in FAILED)
     sums = {
         "script": "random_graphs", "programs": len(args.numbers) - statuses["none"], "first": args.numbers[0], "count": args.count,
-        "failed": failed, "statuses": dict(statuses), "seconds": round(took, 1), "per_second": round(done / took, 2),
+        "failed": failed, "statuses": dict(statuses), "seconds": round(took, 1), "per_second": round(done / took, 2), "processor_seconds": round(spent, 1),
         **dict(ops), "fallback_ops": dict(fallbacks.most_common()),
     }  # fmt: skip
     if log:
         print(json.dumps(sums), file=log)
-    print(f"{sums['programs']} programs from number {args.numbers[0]} in {took:.0f} s: {text_of(statuses)}; {ops['kernels']} kernels, {ops['library_calls']} library calls, {ops['fallbacks']} ops left to PyTorch")
+    print(f"{sums['programs']} programs from number {args.numbers[0]} in {took:.0f} s ({spent:.0f} s of processor time): {text_of(statuses)}; {ops['kernels']} kernels, {ops['library_calls']} library calls, {ops['fallbacks']} ops left to PyTorch")
     return int(failed > 0)
 
 

@@ -95,10 +95,13 @@ def over(function, jobs, count, timeout_s, most=250):
                 return
             answers.put((job, worker.ask(job)))
 
-    for _ in range(min(count, len(jobs))):
-        threading.Thread(target=work, daemon=True).start()
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(count, len(jobs)))]
+    for t in threads:
+        t.start()
     for _ in jobs:
         yield answers.get()
+    for t in threads:
+        t.join()
 
 
 def serve(function):
