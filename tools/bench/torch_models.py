@@ -1,6 +1,7 @@
 """Whole models with random weights through torch.compile: eager, Inductor and Strata side by side in one run.
 
-usage   python torch_models.py [MODEL ...]   gpt2 gpt2_short resnet50; default all
+usage   python torch_models.py [MODEL ...]   of zoo.py: gpt2 gpt2_short bert llama experts lstm t5 whisper resnet50 vit convnext unet;
+                                             default gpt2 gpt2_short resnet50
         --device cuda|cpu                    default: cuda where there is a GPU. Batches on a CPU are smaller
         --backends eager,inductor,strata
         --small                              small models, to see that everything runs
@@ -29,36 +30,39 @@ import measure
 import zoo
 
 
-def tried(backend, model, x, exact, args, clock):
+DEFAULT = ("gpt2", "gpt2_short", "resnet50")
+
+
+def tried(backend, model, inputs, exact, args, clock):
     torch._dynamo.reset()
     counters, row = measure.Counters(backend), {"backend": backend}
     f = measure.compiled(model, backend, args.dynamic or None)
-    row["first_s"] = measure.seconds(lambda: f(x), clock)
-    row["error"] = measure.distance(f(x), exact)
+    row["first_s"] = measure.seconds(lambda: f(*inputs), clock)
+    row["error"] = measure.distance(f(*inputs), exact)
     row |= counters.row()
-    row["ms"] = measure.median([1e3 * measure.seconds(lambda: f(x), clock) for _ in range(20)])
-    row["host_ms"] = measure.median([measure.host_ms(f, (x,), clock) for _ in range(20)])
+    row["ms"] = measure.median([1e3 * measure.seconds(lambda: f(*inputs), clock) for _ in range(20)])
+    row["host_ms"] = measure.median([measure.host_ms(f, inputs, clock) for _ in range(20)])
     if args.profile:
-        row["profile"] = measure.profile(f, (x,), clock)
+        row["profile"] = measure.profile(f, inputs, clock)
     return row
 
 
 def rows_of(name, args, clock):
     torch.manual_seed(0)
-    model, x = zoo.MODELS[name].build(args.device, args.small)
+    model, inputs = zoo.MODELS[name].build(args.device, args.small)
     dtype = torch.bfloat16 if args.device == "cuda" else torch.float32
-    model, x = model.eval().to(args.device, dtype), x.to(args.device, dtype if x.is_floating_point() else None)
+    model, inputs = model.eval().to(args.device, dtype), tuple(x.to(args.device, dtype if x.is_floating_point() else None) for x in inputs)
     rows = []
     with torch.no_grad():
-        exact = copy.deepcopy(model).double()(measure.wide(x))
+        exact = copy.deepcopy(model).double()(*measure.wide(inputs))
         clock.release()
         for backend in args.backends:
             try:
-                rows.append(tried(backend, model, x, exact, args, clock))
+                rows.append(tried(backend, model, inputs, exact, args, clock))
             except Exception as e:
                 rows.append({"backend": backend, "failed": measure.problem(e)})
         measure.judge(rows, measure.distance(exact.to(dtype), exact))
-    common = {"model": name, "dtype": str(dtype)[6:], "input": list(x.shape), "dynamic": args.dynamic}
+    common = {"model": name, "dtype": str(dtype)[6:], "input": [list(x.shape) for x in inputs], "dynamic": args.dynamic}
     return [common | r for r in rows]
 
 
@@ -100,7 +104,7 @@ def main():
             measure.warm_up(backend, args.device)
         except Exception:
             pass  # its rows will tell
-    for name in args.models or zoo.MODELS:
+    for name in args.models or DEFAULT:
         for row in rows_of(name, args, clock):
             log.write(row)
             show(row)

@@ -1,76 +1,56 @@
-"""Whole models for the benchmark and the tests: random weights, no dropout."""
+"""Whole models for the benchmark, the suite and the tests: random weights, no dropout, nothing but PyTorch."""
 
 import dataclasses
 from collections.abc import Callable
 
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
+from zoo_text import Bert, Gpt, Llama, Lstm, T5, Whisper
+from zoo_vision import UNet, Vit, convnext, resnet
 
-class Block(nn.Module):
-    """A transformer layer: norm first, causal attention, tanh-GELU."""
-
-    def __init__(self, d, heads):
-        super().__init__()
-        self.ln1, self.ln2, self.heads = nn.LayerNorm(d), nn.LayerNorm(d), heads
-        self.qkv, self.proj, self.fc, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
-
-    def forward(self, x):
-        b, t, c = x.shape
-        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.ln1(x)).split(c, 2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(y.transpose(1, 2).reshape(b, t, c))
-        return x + self.out(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+__all__ = ["MODELS", "Gpt", "resnet", "loss"]
 
 
-class Gpt(nn.Module):
-    """A GPT-2-style decoder; the head shares the embedding's weight."""
-
-    def __init__(self, vocab=50, length=16, d=32, heads=4, layers=2):
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(vocab, d), nn.Embedding(length, d)
-        self.blocks, self.norm = nn.ModuleList(Block(d, heads) for _ in range(layers)), nn.LayerNorm(d)
-        for embedding in (self.tokens, self.places):
-            nn.init.normal_(embedding.weight, std=0.02)
-
-    def forward(self, i):
-        x = self.tokens(i) + self.places(torch.arange(i.shape[1], device=i.device))
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x) @ self.tokens.weight.t()
-
-
-def conv(i, o, k, stride=1):
-    return nn.Sequential(nn.Conv2d(i, o, k, stride, k // 2, bias=False), nn.BatchNorm2d(o))
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, cin, c, stride=1):
-        super().__init__()
-        self.body = nn.Sequential(conv(cin, c, 1), nn.ReLU(), conv(c, c, 3, stride), nn.ReLU(), conv(c, 4 * c, 1))
-        self.skip = conv(cin, 4 * c, 1, stride) if stride != 1 or cin != 4 * c else nn.Identity()
-
-    def forward(self, x):
-        return F.relu(self.body(x) + self.skip(x))
-
-
-def resnet(stem=8, stages=((4, 2), (8, 1)), classes=10):
-    """A ResNet of bottlenecks: (channels, depth) a stage. Batch norms have means and variances as if trained."""
-    layers, cin = [conv(3, stem, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)], stem
-    for stage, (c, depth) in enumerate(stages):
-        for i in range(depth):
-            layers.append(Bottleneck(cin, c, 2 if stage and not i else 1))
-            cin = 4 * c
-    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(cin, classes))
-    for bn in (b for b in model.modules() if isinstance(b, nn.BatchNorm2d)):
-        bn.running_mean.normal_(std=0.1), bn.running_var.uniform_(0.5, 1.5)
-    return model
+def tokens(vocab, *shape):
+    return torch.randint(1, vocab, shape)
 
 
 def gpt2(batch, length, small):
     vocab, *rest = (500, 64, 64, 4, 2) if small else (50257, 1024, 768, 12, 12)
-    return Gpt(vocab, *rest), torch.randint(0, vocab, (batch, length))
+    return Gpt(vocab, *rest), tokens(vocab, batch, length)
+
+
+def bert(batch, length, small):
+    vocab, *rest = (500, 64, 64, 4, 2) if small else (30522, 512, 768, 12, 12)
+    # The sentences of a batch are of different lengths.
+    kept = torch.arange(length) < length - torch.arange(batch)[:, None] % 3 * (length // 4)
+    return Bert(vocab, *rest), (tokens(vocab, batch, length) * kept, kept)
+
+
+def llama(batch, length, small):
+    vocab, *rest = (500, 64, 4, 2, 2, 176) if small else (32000, 2048, 32, 4, 16, 8192)
+    return Llama(vocab, *rest), tokens(vocab, batch, length)
+
+
+def experts(batch, length, small):
+    vocab, *rest = (500, 64, 4, 2, 2, 96, 4) if small else (32000, 1024, 16, 4, 8, 2048, 8)
+    return Llama(vocab, *rest), tokens(vocab, batch, length)
+
+
+def t5(batch, length, out, small):
+    vocab, *rest = (500, 64, 4, 16, 128, 2) if small else (32128, 768, 12, 64, 3072, 12)
+    return T5(vocab, *rest), (tokens(vocab, batch, length), tokens(vocab, batch, out))
+
+
+def whisper(batch, frames, length, small):
+    vocab, bands, places, d, heads, layers = (500, 16, 32, 64, 4, 2) if small else (51865, 80, 448, 512, 8, 6)
+    return Whisper(vocab, bands, frames, places, d, heads, layers), (torch.randn(batch, bands, frames), tokens(vocab, batch, length))
+
+
+def lstm(batch, length, small):
+    vocab, *rest = (500, 64, 2) if small else (10000, 650, 2)
+    return Lstm(vocab, *rest), tokens(vocab, batch, length)
 
 
 def resnet50(images, side, small):
@@ -78,9 +58,24 @@ def resnet50(images, side, small):
     return model, torch.randn(images, 3, side, side)
 
 
+def vit(images, side, small):
+    model = Vit(side, 8, 64, 4, 2) if small else Vit(side, 16, 768, 12, 12, 1000)
+    return model, torch.randn(images, 3, side, side)
+
+
+def convnext_tiny(images, side, small):
+    model = convnext() if small else convnext((96, 192, 384, 768), (3, 3, 9, 3), 1000)
+    return model, torch.randn(images, 3, side, side)
+
+
+def unet(images, side, small):
+    model = UNet() if small else UNet(128, (1, 2, 2, 4), 2, 8, 32)
+    return model, (torch.randn(images, 3, side, side), torch.arange(images) * 37 % 1000)
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """How a model and its input are made: (amounts…, small) -> (model, input)."""
+    """How a model and its input are made: (amounts…, small) -> (model, input or inputs)."""
 
     make: Callable
     cuda: tuple
@@ -88,7 +83,9 @@ class Entry:
     small: tuple
 
     def build(self, device, small):
-        return self.make(*(self.small if small else getattr(self, device)), small)
+        """The model and a tuple of its inputs."""
+        model, inputs = self.make(*(self.small if small else getattr(self, device)), small)
+        return model, inputs if isinstance(inputs, tuple) else (inputs,)
 
 
 MODELS = {
@@ -96,6 +93,26 @@ MODELS = {
     "gpt2": Entry(gpt2, (8, 512), (1, 128), (2, 64)),
     # Little work a kernel: what a call costs the host shows.
     "gpt2_short": Entry(gpt2, (1, 16), (1, 16), (1, 16)),
+    "bert": Entry(bert, (8, 512), (2, 128), (3, 32)),
+    "llama": Entry(llama, (4, 512), (1, 32), (2, 32)),
+    "experts": Entry(experts, (4, 512), (1, 64), (2, 32)),
+    "lstm": Entry(lstm, (32, 64), (4, 16), (2, 8)),
+    # Sequences × length read × length written.
+    "t5": Entry(t5, (8, 512, 128), (1, 128, 32), (2, 40, 24)),
+    # Recordings × frames × length written.
+    "whisper": Entry(whisper, (8, 3000, 128), (1, 600, 32), (2, 48, 16)),
     # Images × side.
     "resnet50": Entry(resnet50, (64, 224), (4, 224), (2, 64)),
+    "vit": Entry(vit, (32, 224), (2, 224), (2, 32)),
+    "convnext": Entry(convnext_tiny, (64, 224), (2, 224), (2, 64)),
+    "unet": Entry(unet, (16, 64), (1, 32), (2, 16)),
 }
+
+
+def loss(out):
+    """A loss that fits a model's result: images are compared with a wave, of tokens and classes one is right."""
+    out = out.to(torch.promote_types(out.dtype, torch.float32))
+    if out.dim() == 4:
+        return F.mse_loss(out, torch.arange(out.numel(), device=out.device).to(out.dtype).sin().view(out.shape))
+    out = out.flatten(0, -2)
+    return F.cross_entropy(out, torch.arange(out.shape[0], device=out.device) * 7 % out.shape[1])
