@@ -1,8 +1,7 @@
 //! How large a program is.
 
 use crate::driver::reduce::edit::{free_functions, inner_ops, operands};
-use crate::driver::reduce::moves::sizes;
-use crate::graph::symbols::read;
+use crate::driver::reduce::moves::{sizes, symbols};
 use crate::ir;
 use melior::ir::Module;
 use melior::ir::operation::OperationLike;
@@ -12,12 +11,12 @@ use serde::Serialize;
 /// that reductions end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Size {
+    /// Functions, and symbols of functions.
+    pub functions_and_symbols: usize,
     /// Ops at any depth, but for functions, and what ends a block.
     pub ops: usize,
     /// Operands, arguments, returned values.
     pub values: usize,
-    /// Functions, and symbols of functions.
-    pub functions_and_symbols: usize,
     /// The sum of all sizes in the text.
     pub extent: u64,
     /// Element types that could be simpler.
@@ -36,7 +35,7 @@ impl Size {
         let free = free_functions(module);
         let signature: usize =
             free.iter().map(|f| f.arguments().len() + f.terminator().map_or(0, |t| operands(t).len())).sum();
-        let symbols: usize = functions.iter().map(|f| read(f).map_or(0, |s| s.len())).sum();
+        let symbols: usize = free.iter().map(|f| symbols::count(*f)).sum();
         Self {
             ops: ops.len(),
             values: signature + ops.iter().map(|op| op.operand_count()).sum::<usize>(),

@@ -22,13 +22,25 @@ fn attributes<'c>(op: OperationRef<'c, '_>) -> Vec<(String, Attribute<'c>)> {
     list
 }
 
+/// Inherent attributes that ops may lack. Others must not be removed: not every op looks at them before it is verified.
+const OPTIONAL: [&str; 4] = ["arg_attrs", "res_attrs", "alignment", "mapping"];
+
 pub(super) fn drop<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places) {
     for op in carriers(module) {
         for (name, _) in attributes(op) {
-            if places.next() {
+            let may = OPTIONAL.contains(&name.as_str()) || is_discardable(op, &name);
+            if may && places.next() {
                 remove_attribute(op, &name);
             }
         }
+    }
+}
+
+fn is_discardable(op: OperationRef<'_, '_>, name: &str) -> bool {
+    // SAFETY: a query on a live op.
+    unsafe {
+        let name = melior::StringRef::new(name).to_raw();
+        !mlir_sys::mlirOperationGetDiscardableAttributeByName(op.to_raw(), name).ptr.is_null()
     }
 }
 

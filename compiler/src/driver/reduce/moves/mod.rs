@@ -9,7 +9,7 @@ mod functions;
 mod loops;
 mod ops;
 pub(crate) mod sizes;
-mod symbols;
+pub(crate) mod symbols;
 mod values;
 
 use melior::Context;

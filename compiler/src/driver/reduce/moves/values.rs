@@ -58,16 +58,17 @@ fn zero_of<'c>(context: &'c Context, ty: Type<'c>) -> Option<Attribute<'c>> {
     Attribute::parse(context, &format!("{number} : {text}"))
 }
 
-/// Of the same type: a former operand of the op, the first argument, the first of all values.
+/// Of the same type: a former operand of the op, the first argument, the first op's result in the function's own block.
 pub(super) fn merge<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places) {
     let mut chosen = None;
     for function in free_functions(module) {
-        let arguments = function.arguments();
+        let mut known = function.arguments();
+        known.extend(function.ops().into_iter().flat_map(results));
         for op in inner_ops(module) {
             let list = operands(op);
             for (i, value) in list.iter().enumerate() {
                 let same = |v: &&Value<'c, '_>| v.r#type() == value.r#type();
-                let earlier = list[..i].iter().find(same).or_else(|| arguments.iter().find(same));
+                let earlier = list[..i].iter().find(same).or_else(|| known.iter().find(same));
                 if let Some(earlier) = earlier.filter(|e| e.to_raw().ptr != value.to_raw().ptr)
                     && places.next()
                 {
