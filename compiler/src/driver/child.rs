@@ -40,8 +40,8 @@ impl fmt::Display for End {
     }
 }
 
-/// Runs a command to its end; after `limit` it is killed. It leaves no core file, and does not outlive this process.
-pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<End> {
+/// Makes a command's process leave no core file and not outlive this one.
+pub fn confine(command: &mut Command) {
     // SAFETY: only an async-signal-safe call between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -51,6 +51,11 @@ pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<End> {
             Ok(())
         });
     }
+}
+
+/// Runs a command to its end; after `limit` it is killed. It leaves no core file, and does not outlive this process.
+pub fn run(command: &mut Command, limit: Option<Duration>) -> io::Result<End> {
+    confine(command);
     let mut child = command.spawn()?;
     let pid = child.id() as libc::pid_t;
     // A thread that ends with the child wakes the wait: no polling.

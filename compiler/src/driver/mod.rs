@@ -8,6 +8,7 @@ pub mod pass;
 pub mod phase;
 pub mod pipeline;
 pub mod planted;
+pub mod reduce;
 pub mod reference;
 pub mod registry;
 pub mod report;

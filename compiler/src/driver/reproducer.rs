@@ -12,6 +12,8 @@ pub struct Reproducer {
     pub verify_each: bool,
     /// What code was made for, if it was said.
     pub target: Option<String>,
+    /// The seed of `--check-semantics`, where the fault is a wrong result.
+    pub seed: Option<u64>,
 }
 
 fn quote(text: &str) -> String {
@@ -45,13 +47,16 @@ impl Reproducer {
     /// The file's text.
     pub fn text(&self, program: &str) -> String {
         // Stock tools refuse keys they do not know in `mlir_reproducer`, but only warn of other groups.
-        let target = self
-            .target
-            .as_ref()
-            .map_or(String::new(), |t| format!(",\n    strata: {{\n      target: \"{}\"\n    }}", quote(t)));
+        let target = self.target.as_ref().map(|t| format!("target: \"{}\"", quote(t)));
+        let seed = self.seed.map(|s| format!("check_semantics: {s}"));
+        let own: Vec<String> = target.into_iter().chain(seed).collect();
+        let own = match own.as_slice() {
+            [] => String::new(),
+            list => format!(",\n    strata: {{\n      {}\n    }}", list.join(",\n      ")),
+        };
         format!(
             "{}\n{{-#\n  external_resources: {{\n    mlir_reproducer: {{\n      pipeline: \"builtin.module({})\",\n      \
-             disable_threading: true,\n      verify_each: {}\n    }}{target}\n  }}\n#-}}\n",
+             disable_threading: true,\n      verify_each: {}\n    }}{own}\n  }}\n#-}}\n",
             program.trim_end(),
             quote(&self.pipeline),
             self.verify_each
@@ -72,6 +77,7 @@ impl Reproducer {
             pipeline,
             verify_each: value(part, "verify_each").is_none_or(|v| !v.starts_with("false")),
             target: value(part, "target").and_then(string).map(unquote),
+            seed: value(part, "check_semantics").and_then(number),
         };
         let blank: String = part.chars().filter(|c| *c == '\n').collect();
         Ok((read, format!("{}{blank}{}", &text[..open], &text[close..])))
@@ -104,6 +110,12 @@ fn value<'t>(part: &'t str, key: &str) -> Option<&'t str> {
     None
 }
 
+/// The number that `text` starts with.
+fn number(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
 /// The inside of the string that `text` starts with.
 fn string(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('"')?;
@@ -129,6 +141,7 @@ mod tests {
             pipeline: "func.func(cse),test-fail{message=\"a b\"}".into(),
             verify_each: false,
             target: Some("nvptx:sm_90a".into()),
+            seed: Some(7),
         };
         let text = r.text("module {\n}\n");
         insta::assert_snapshot!(text, @r#"
@@ -142,14 +155,15 @@ mod tests {
               verify_each: false
             },
             strata: {
-              target: "nvptx:sm_90a"
+              target: "nvptx:sm_90a",
+              check_semantics: 7
             }
           }
         #-}
         "#);
         let (back, program) = Reproducer::read(&text).unwrap();
         assert_eq!(back.pipeline, format!("builtin.module({})", r.pipeline));
-        assert_eq!((back.verify_each, back.target), (false, r.target));
+        assert_eq!((back.verify_each, back.target, back.seed), (false, r.target, r.seed));
         assert_eq!(program.trim(), "module {\n}");
         assert_eq!(program.lines().count(), text.lines().count());
     }

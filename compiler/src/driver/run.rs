@@ -99,9 +99,24 @@ pub struct Report {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What stopped a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The pass gave up.
+    Pass,
+    /// The pass panicked.
+    Panic,
+    /// The IR does not verify after the step.
+    Verifier,
+    /// An observer: a check failed, or a file could not be written.
+    Observer,
+}
+
 /// Why and where a run stopped.
 #[derive(Clone, Debug)]
 pub struct Stopped {
+    /// What stopped it.
+    pub cause: Cause,
     /// The failing step, from 1.
     pub number: usize,
     /// The failing step as a pipeline.
@@ -125,11 +140,11 @@ pub fn run<'c>(
     let count = steps.len().min(config.limit.unwrap_or(usize::MAX));
     report.skipped = steps.len() - count;
 
-    let stop = |collector: &Collector<'_>, number: usize, said: Vec<Diagnostic>, input: Option<String>| {
+    let stop = |cause: Cause, number: usize, said: Vec<Diagnostic>, input: Option<String>| {
         let mut diagnostics = collector.take();
         diagnostics.extend(said);
         let pipeline = steps.get(number.wrapping_sub(1)).map(Step::text).unwrap_or_default();
-        Box::new(Stopped { number, pipeline, diagnostics, input })
+        Box::new(Stopped { cause, number, pipeline, diagnostics, input })
     };
 
     // All upstream pass managers are made first: a bad option value is found before any work is done.
@@ -139,14 +154,14 @@ pub fn run<'c>(
             StepKind::Own(..) => None,
             StepKind::Upstream(_) => Some(
                 manager(context, &step.text(), config.verify_each)
-                    .map_err(|m| stop(&collector, i + 1, vec![Diagnostic::error(None, m)], None))?,
+                    .map_err(|m| stop(Cause::Pass, i + 1, vec![Diagnostic::error(None, m)], None))?,
             ),
         });
     }
 
     let watched = Instant::now();
     for observer in observers.iter_mut() {
-        observer.start(module).map_err(|d| stop(&collector, 0, vec![d], None))?;
+        observer.start(module).map_err(|d| stop(Cause::Observer, 0, vec![d], None))?;
     }
     report.observer_seconds += watched.elapsed().as_secs_f64();
 
@@ -154,7 +169,7 @@ pub fn run<'c>(
         let at = At { number: i + 1, steps };
         let watched = Instant::now();
         for observer in observers.iter_mut() {
-            observer.before(at, module).map_err(|d| stop(&collector, at.number, vec![d], None))?;
+            observer.before(at, module).map_err(|d| stop(Cause::Observer, at.number, vec![d], None))?;
         }
         report.observer_seconds += watched.elapsed().as_secs_f64();
 
@@ -175,7 +190,8 @@ pub fn run<'c>(
             (_, Some(manager)) => {
                 let ran = manager
                     .run(module)
-                    .map_err(|_| Diagnostic::error(None, format!("the pass '{}' failed", step.name)));
+                    .map_err(|_| Diagnostic::error(None, format!("the pass '{}' failed", step.name)))
+                    .map_err(|d| (Cause::Pass, d));
                 (ran, BTreeMap::new())
             }
             (_, None) => unreachable!("every upstream step has a manager"),
@@ -185,17 +201,15 @@ pub fn run<'c>(
         let verifying = Instant::now();
         let result = result.and_then(|()| {
             if step.is_own() && !module.as_operation().verify() {
-                return Err(Diagnostic::error(
-                    None,
-                    format!("the IR does not verify after step {}, '{}'", at.number, step.text()),
-                ));
+                let message = format!("the IR does not verify after step {}, '{}'", at.number, step.text());
+                return Err((Cause::Verifier, Diagnostic::error(None, message)));
             }
             Ok(())
         });
         let verify_seconds = verifying.elapsed().as_secs_f64();
 
         let watched = Instant::now();
-        if let Err(diagnostic) = result {
+        if let Err((cause, diagnostic)) = result {
             for observer in observers.iter_mut() {
                 observer.failed(at, module);
             }
@@ -205,7 +219,7 @@ pub fn run<'c>(
             } else {
                 vec![diagnostic]
             };
-            return Err(stop(&collector, at.number, said, input.map(|m| m.as_operation().to_string())));
+            return Err(stop(cause, at.number, said, input.map(|m| m.as_operation().to_string())));
         }
         let record = StepRecord {
             number: at.number,
@@ -217,7 +231,12 @@ pub fn run<'c>(
         };
         for observer in observers.iter_mut() {
             observer.after(at, &record, module).map_err(|d| {
-                stop(&collector, at.number, vec![d], input.as_ref().map(|m| m.as_operation().to_string()))
+                stop(
+                    Cause::Observer,
+                    at.number,
+                    vec![d],
+                    input.as_ref().map(|m| m.as_operation().to_string()),
+                )
             })?;
         }
         report.observer_seconds += watched.elapsed().as_secs_f64();
@@ -272,7 +291,7 @@ thread_local! {
 }
 
 /// Runs an own pass; a panic in it becomes a diagnostic.
-fn guarded(name: &str, f: impl FnOnce() -> Result<(), Diagnostic>) -> Result<(), Diagnostic> {
+fn guarded(name: &str, f: impl FnOnce() -> Result<(), Diagnostic>) -> Result<(), (Cause, Diagnostic)> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();
@@ -290,8 +309,12 @@ fn guarded(name: &str, f: impl FnOnce() -> Result<(), Diagnostic>) -> Result<(),
     GUARDED.set(true);
     let result = catch_unwind(AssertUnwindSafe(f));
     GUARDED.set(false);
-    result.unwrap_or_else(|_| {
-        Err(Diagnostic::error(None, format!("the pass '{name}' panicked: {}", PANIC.take()))
-            .note(None, "this is a bug in the pass, not in the program"))
-    })
+    match result {
+        Ok(done) => done.map_err(|d| (Cause::Pass, d)),
+        Err(_) => Err((
+            Cause::Panic,
+            Diagnostic::error(None, format!("the pass '{name}' panicked: {}", PANIC.take()))
+                .note(None, "this is a bug in the pass, not in the program"),
+        )),
+    }
 }

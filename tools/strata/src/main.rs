@@ -2,6 +2,7 @@
 
 mod commands;
 mod opt;
+mod reduce;
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ struct Strata {
 enum Tool {
     /// Run passes over MLIR and look at what they do
     Opt(Box<opt::Args>),
+    Reduce(Box<reduce::Args>),
     Run(Box<commands::run::Args>),
     Compile(Box<commands::compile::Args>),
     Translate(Box<commands::translate::Args>),
@@ -47,13 +49,16 @@ fn main() -> ExitCode {
         let _ = e.print();
         std::process::exit(code)
     });
-    if matches!(strata.tool, Tool::Run(_) | Tool::Compile(_) | Tool::Translate(_) | Tool::Demo(_))
-        && let Some(code) = commands::supervised(&arguments)
-    {
+    let supervised = match &strata.tool {
+        Tool::Reduce(args) => args.serve.is_none(),
+        tool => matches!(tool, Tool::Run(_) | Tool::Compile(_) | Tool::Translate(_) | Tool::Demo(_)),
+    };
+    if supervised && let Some(code) = commands::supervised(&arguments) {
         return code;
     }
     match strata.tool {
         Tool::Opt(args) => opt::main(&args, &arguments[1..]),
+        Tool::Reduce(args) => reduce::main(&args),
         Tool::Run(args) => commands::run::main(&args),
         Tool::Compile(args) => commands::compile::main(&args),
         Tool::Translate(args) => commands::translate::main(&args),

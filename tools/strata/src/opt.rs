@@ -1,9 +1,9 @@
 //! `strata opt`: passes over MLIR.
 
-mod job;
+pub(crate) mod job;
 mod list;
-mod supervise;
-mod worker;
+pub(crate) mod supervise;
+pub(crate) mod worker;
 
 use job::Job;
 use std::ffi::OsString;
@@ -14,15 +14,12 @@ use strata_compiler::driver::observe::Filter;
 use strata_compiler::driver::session::Watch;
 use strata_compiler::target::Target;
 
-/// Options of `opt`.
+/// The program and its pipeline: options that `opt` and `reduce` share.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub struct Program {
     /// MLIR text or bytecode; `-` is standard input
     #[arg(default_value = "-")]
     pub file: PathBuf,
-    /// Where the result goes; `-` is standard output
-    #[arg(short, long, default_value = "-", value_name = "FILE")]
-    pub output: PathBuf,
     /// The pipeline: `a,b{x=1}` or `builtin.module(func.func(cse),a)`, own and upstream passes mixed
     #[arg(
         long,
@@ -41,6 +38,22 @@ pub struct Args {
     /// What code is made for: cpu, cpu:x86-64-v3, nvptx:sm_90a
     #[arg(long)]
     pub target: Option<Target>,
+    /// Verify the IR after each upstream pass (own passes are always verified)
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "Finding faults")]
+    pub verify_each: bool,
+    /// FILE is a reproducer: take the pipeline from it
+    #[arg(long, conflicts_with_all = ["passes", "compile_to", "compile_from"], help_heading = "Finding faults")]
+    pub run_reproducer: bool,
+}
+
+/// Options of `opt`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    pub program: Program,
+    /// Where the result goes; `-` is standard output
+    #[arg(short, long, default_value = "-", value_name = "FILE")]
+    pub output: PathBuf,
 
     /// Print the IR before steps of these passes
     #[arg(long, value_delimiter = ',', value_name = "PASSES", help_heading = "Looking at the IR")]
@@ -93,9 +106,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Reports (on standard error)")]
     pub trace: Option<PathBuf>,
 
-    /// Verify the IR after each upstream pass (own passes are always verified)
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "Finding faults")]
-    pub verify_each: bool,
     /// Run the program on random inputs before and after each step, and compare
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_name = "SEED", help_heading = "Finding faults")]
     pub check_semantics: Option<u64>,
@@ -114,9 +124,6 @@ pub struct Args {
     /// Write a reproducer before every step into this folder (a failing step always gets one)
     #[arg(long, value_name = "DIR", help_heading = "Finding faults")]
     pub reproducer_dir: Option<PathBuf>,
-    /// FILE is a reproducer: take the pipeline from it
-    #[arg(long, conflicts_with_all = ["passes", "compile_to", "compile_from"], help_heading = "Finding faults")]
-    pub run_reproducer: bool,
     /// Give up after so many seconds
     #[arg(long, value_name = "SECONDS", help_heading = "Finding faults")]
     pub timeout: Option<f64>,

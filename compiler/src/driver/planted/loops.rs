@@ -25,7 +25,7 @@ pub(super) static PASSES: &[Pass] = &[
         each(cx, m, &["scf.forall"], missing_barrier)
     }),
     planted(Loop, "test-other-all-reduce", "mistake: combines by max where a sum is meant", |cx, m| {
-        each(cx, m, &["loop.all_reduce"], |cx, op| case(op, 0).then(|| set(cx, op, "kind", "2 : i32"))?)
+        each(cx, m, &["loop.all_reduce"], max_for_sum)
     }),
     planted(
         Loop,
@@ -53,7 +53,11 @@ fn case(op: OperationRef<'_, '_>, number: i64) -> bool {
         .is_some_and(|a| a.value() == number)
 }
 
-fn short_loop<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
+pub(super) fn max_for_sum<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
+    case(op, 0).then(|| set(cx, op, "kind", "2 : i32"))?
+}
+
+pub(super) fn short_loop<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     let (upper, step) = (op.operand(1).ok()?, op.operand(2).ok()?);
     // SAFETY: the values live as long as the module, and the difference stands before its user.
     unsafe {
@@ -69,7 +73,7 @@ fn upper_bounds(op: OperationRef<'_, '_>) -> Option<Vec<i64>> {
     (0..list.len()).map(|i| list.element(i).ok()).collect()
 }
 
-fn drop_last_tile<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
+pub(super) fn drop_last_tile<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     let outermost = ir::name(&op.parent_operation()?) == "func.func";
     let mut bounds = upper_bounds(op)?;
     let last = bounds.last_mut().filter(|n| outermost && **n > 1)?;

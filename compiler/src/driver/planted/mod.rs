@@ -3,6 +3,7 @@
 
 mod graph;
 mod loops;
+mod lowerings;
 mod tensor;
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
@@ -12,7 +13,7 @@ use melior::ir::{Attribute, Module};
 
 /// Every one of them, by level.
 pub fn all() -> impl Iterator<Item = &'static Pass> {
-    graph::PASSES.iter().chain(tensor::PASSES).chain(loops::PASSES)
+    graph::PASSES.iter().chain(tensor::PASSES).chain(loops::PASSES).chain(lowerings::PASSES)
 }
 
 /// A mistake made on every op of some kind: whether it could be made on this one.

@@ -1,6 +1,6 @@
 //! What a command line asks for: the program, the steps, the target.
 
-use super::Args;
+use super::{Args, Program};
 use std::io::Read;
 use std::path::Path;
 use strata_compiler::driver::diagnostics::Source;
@@ -23,11 +23,15 @@ pub struct Job {
     pub target_text: Option<String>,
     /// Whether every step is verified.
     pub verify_each: bool,
+    /// The seed of `--check-semantics`, from the command line or from a reproducer.
+    pub seed: Option<u64>,
+    /// Whether the file was a reproducer.
+    pub is_reproducer: bool,
 }
 
 /// Reads a file, or standard input, which the child process finds in its scratch folder.
-fn read(args: &Args) -> Result<Source, String> {
-    let file = args.file.as_path();
+fn read(program: &Program, scratch: Option<&Path>) -> Result<Source, String> {
+    let file = program.file.as_path();
     if file != Path::new("-") {
         let bytes =
             std::fs::read(file).map_err(|e| format!("{}: error: cannot be read: {e}", file.display()))?;
@@ -38,7 +42,7 @@ fn read(args: &Args) -> Result<Source, String> {
         return Ok(Source { name: file.display().to_string(), bytes });
     }
     let mut bytes = Vec::new();
-    let done = match &args.worker {
+    let done = match scratch {
         Some(scratch) => std::fs::read(scratch.join("stdin")).map(|b| bytes = b),
         None => std::io::stdin().read_to_end(&mut bytes).map(drop),
     };
@@ -49,12 +53,25 @@ fn read(args: &Args) -> Result<Source, String> {
 impl Job {
     /// Reads the command line's files and pipeline. Errors are complete messages.
     pub fn new(args: &Args) -> Result<Self, String> {
-        let mut source = read(args)?;
+        let job = Self::read(&args.program, args.worker.as_deref(), |_| args.program.run_reproducer)?;
+        Ok(Self { seed: args.check_semantics.or(job.seed), ..job })
+    }
+
+    /// Reads the program and its pipeline. `scratch`: the folder that standard input was kept in by another process.
+    /// `is_reproducer`: whether a text's pipeline is in it.
+    pub fn read(
+        args: &Program,
+        scratch: Option<&Path>,
+        is_reproducer: impl Fn(&str) -> bool,
+    ) -> Result<Self, String> {
+        let mut source = read(args, scratch)?;
         let input = source.bytes.clone();
         let (mut target, mut verify_each) = (args.target.clone(), args.verify_each);
         let mut target_text = args.target.as_ref().map(Target::to_string);
         let mut passes = args.passes.clone();
-        if args.run_reproducer {
+        let mut seed = None;
+        let is_reproducer = is_reproducer(source.text());
+        if is_reproducer {
             let text = source.text();
             let (reproducer, program) =
                 Reproducer::read(text).map_err(|e| format!("{}: error: {e}", source.name))?;
@@ -63,6 +80,7 @@ impl Job {
                 target_text = Some(text.clone());
             }
             (passes, verify_each) = (reproducer.pipeline, verify_each && reproducer.verify_each);
+            seed = reproducer.seed;
             source.bytes = program.into_bytes();
         }
         let target = target.unwrap_or_else(Target::native);
@@ -72,7 +90,7 @@ impl Job {
         } else {
             steps(&passes).map_err(|e| e.render(&passes))?
         };
-        Ok(Self { input, source, steps, target, target_text, verify_each })
+        Ok(Self { input, source, steps, target, target_text, verify_each, seed, is_reproducer })
     }
 
     /// The programs of the input, with their numbers from 1.
@@ -84,16 +102,16 @@ impl Job {
 
     /// The call in a form that a shell takes.
     pub fn command(&self, args: &Args) -> String {
-        let mut command = format!("strata opt {}", args.file.display());
-        if args.run_reproducer {
+        let mut command = format!("strata opt {}", args.program.file.display());
+        if self.is_reproducer {
             command += " --run-reproducer";
         } else if !self.steps.is_empty() {
             command += &format!(" --passes='{}'", pipeline_text(&self.steps));
         }
-        if let Some(target) = self.target_text.as_ref().filter(|_| !args.run_reproducer) {
+        if let Some(target) = self.target_text.as_ref().filter(|_| !self.is_reproducer) {
             command += &format!(" --target={target}");
         }
-        if let Some(seed) = args.check_semantics {
+        if let Some(seed) = self.seed {
             command += &format!(" --check-semantics={seed}");
         }
         if args.split_input_file {
@@ -108,6 +126,7 @@ impl Job {
             pipeline: pipeline.to_owned(),
             verify_each: self.verify_each,
             target: self.target_text.clone(),
+            seed: self.seed,
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn print(args: &Args) -> Result<bool, String> {
         objects.insert("passes".into(), value);
     }
     if args.list_phases {
-        let target = args.target.clone().unwrap_or_else(Target::native);
+        let target = args.program.target.clone().unwrap_or_else(Target::native);
         if !args.json {
             for p in phase::phases(&target) {
                 println!("{:<10}  {}", p.name, p.summary);

@@ -12,7 +12,8 @@ use strata_compiler::driver::child::{self, End};
 use strata_compiler::driver::diagnostics::Diagnostic;
 use strata_compiler::driver::step::pipeline_text;
 
-fn this_program(tool: &str) -> Result<Command, String> {
+/// A command that runs a tool of this program.
+pub(crate) fn this_program(tool: &str) -> Result<Command, String> {
     let program = std::env::current_exe().map_err(|e| format!("error: cannot find this program: {e}"))?;
     let mut command = Command::new(program);
     // Under its own name, so that the tool is the first argument and not the link.
@@ -26,7 +27,7 @@ pub fn run(args: &Args, job: &Job, arguments: &[OsString]) -> Result<bool, Strin
         .prefix("strata-opt-")
         .tempdir()
         .map_err(|e| format!("error: cannot make a scratch folder: {e}"))?;
-    if args.file == Path::new("-") {
+    if args.program.file == Path::new("-") {
         std::fs::write(scratch.path().join("stdin"), &job.input)
             .map_err(|e| format!("error: cannot keep standard input: {e}"))?;
     }
@@ -65,9 +66,9 @@ pub fn run(args: &Args, job: &Job, arguments: &[OsString]) -> Result<bool, Strin
 fn reproduce(args: &Args, job: &Job, part: usize, step: usize, scratch: &Path) -> Option<String> {
     let before = scratch.join("before.mlir");
     let mut command = this_program("opt").ok()?;
-    command.arg(&args.file).arg("--worker").arg(scratch).arg("-o").arg(&before);
+    command.arg(&args.program.file).arg("--worker").arg(scratch).arg("-o").arg(&before);
     command.arg(format!("--part={part}")).arg(format!("--bisect-limit={}", step - 1));
-    if args.run_reproducer {
+    if job.is_reproducer {
         command.arg("--run-reproducer");
     } else {
         command.arg(format!("--passes={}", pipeline_text(&job.steps)));

@@ -16,7 +16,8 @@ use strata_compiler::driver::session::{Outcome, PrintStyle, Progress, process};
 use strata_compiler::driver::trace::Trace;
 use strata_compiler::driver::{expected, report};
 
-fn write(file: &Path, text: &str) -> Result<(), String> {
+/// Writes a file, or standard output.
+pub(crate) fn write(file: &Path, text: &str) -> Result<(), String> {
     if file == Path::new("-") {
         // A closed pipe on the other side is no failure of ours.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
@@ -108,7 +109,7 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
             _ => object["stats"] = json!(stats),
         }
     }
-    if args.check_semantics.is_some() {
+    if job.seed.is_some() {
         let checked = checked.borrow();
         if args.json {
             object["semantics"] = json!({"compared": checked.compared, "skipped": checked.skipped});
@@ -143,7 +144,7 @@ fn observers<'a>(
     if let Some(trace) = &args.trace {
         list.push(Box::new(Trace::append(trace, part).map_err(|e| format!("error: {e}"))?));
     }
-    if let Some(seed) = args.check_semantics {
+    if let Some(seed) = job.seed {
         list.push(Box::new(Semantics::new(seed, Rc::clone(checked))));
     }
     list.extend(
@@ -192,8 +193,7 @@ fn reproduce(args: &Args, job: &Job, outcome: &Outcome, told: &mut Vec<Value>) {
         let name = job.steps[stopped.number - 1].name.clone();
         match job.reproducer(&stopped.pipeline).write(&reproducer_folder(args), &name, input) {
             Ok(path) => {
-                let seed =
-                    args.check_semantics.map(|s| format!(" --check-semantics={s}")).unwrap_or_default();
+                let seed = job.seed.map(|s| format!(" --check-semantics={s}")).unwrap_or_default();
                 command = format!("strata opt --run-reproducer {}{seed}", path.display());
             }
             Err(message) => eprintln!("warning: {message}"),
