@@ -38,6 +38,8 @@ pub enum Attr {
     Symbol(String),
     /// `DenseI64ArrayAttr`.
     Ints(Vec<i64>),
+    /// `DenseF64ArrayAttr`.
+    Floats(Vec<f64>),
     /// `#graph.dims<…>`.
     Dims(Vec<Expr>),
     /// Elements of a constant.
@@ -127,6 +129,14 @@ impl Attr {
         if let Ok(a) = DenseI64ArrayAttribute::try_from(attribute) {
             return Some(Self::Ints((0..a.len()).map(|i| a.element(i).expect("in range")).collect()));
         }
+        // SAFETY: the kind is checked first, indices are below the number of elements.
+        unsafe {
+            let raw = attribute.to_raw();
+            if mlir_sys::mlirAttributeIsADenseF64Array(raw) {
+                let n = mlir_sys::mlirDenseArrayGetNumElements(raw);
+                return Some(Self::Floats((0..n).map(|i| mlir_sys::mlirDenseF64ArrayGetElement(raw, i)).collect()));
+            }
+        }
         if let Ok(a) = FlatSymbolRefAttribute::try_from(attribute) {
             return Some(Self::Symbol(a.value().to_owned()));
         }
@@ -145,6 +155,10 @@ impl Attr {
             Self::Str(s) => StringAttribute::new(context, s).into(),
             Self::Symbol(s) => FlatSymbolRefAttribute::new(context, s).into(),
             Self::Ints(v) => DenseI64ArrayAttribute::new(context, v).into(),
+            // SAFETY: as many numbers as is said; MLIR copies them.
+            Self::Floats(v) => unsafe {
+                Attribute::from_raw(mlir_sys::mlirDenseF64ArrayGet(context.to_raw(), v.len() as isize, v.as_ptr()))
+            },
             Self::Dims(exprs) => dims_attribute(context, exprs)?,
             Self::Elements(e) => e.attribute(),
         })

@@ -87,6 +87,14 @@ impl OpView {
         }
     }
 
+    /// The list of floats `name`.
+    pub fn floats(&self, name: &str) -> &[f64] {
+        match self.attr(name) {
+            Some(Attr::Floats(v)) => v,
+            other => self.wrong(name, "a list of floats", other),
+        }
+    }
+
     /// The truth value `name`.
     pub fn bool(&self, name: &str) -> bool {
         match self.attr(name) {

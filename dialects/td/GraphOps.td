@@ -59,6 +59,7 @@ def Graph_TanhOp : Graph_UnaryOp<"tanh"> { let summary = "hyperbolic tangent"; }
 
 def Graph_AddOp : Graph_BinaryOp<"add", [Commutative]> { let summary = "sum; logical or for i1"; }
 def Graph_AndOp : Graph_BinaryOp<"and", [Commutative]> { let summary = "bitwise and"; }
+def Graph_Atan2Op : Graph_BinaryOp<"atan2"> { let summary = "angle of the point (second operand, first operand)"; }
 def Graph_DivOp : Graph_BinaryOp<"div"> { let summary = "quotient; integers truncate towards zero"; }
 def Graph_MaxOp : Graph_BinaryOp<"max", [Commutative]> { let summary = "larger; NaN if either is"; }
 def Graph_MinOp : Graph_BinaryOp<"min", [Commutative]> { let summary = "smaller; NaN if either is"; }
@@ -68,6 +69,23 @@ def Graph_PowOp : Graph_BinaryOp<"pow"> { let summary = "power"; }
 def Graph_RemOp : Graph_BinaryOp<"rem"> { let summary = "remainder with the sign of the dividend"; }
 def Graph_SubOp : Graph_BinaryOp<"sub"> { let summary = "difference"; }
 def Graph_XorOp : Graph_BinaryOp<"xor", [Commutative]> { let summary = "bitwise exclusive or"; }
+
+def Graph_PolynomialOp : Graph_UnaryOp<"polynomial"> {
+  let summary = "polynomial with constant coefficients, that of the highest power first";
+  let arguments = (ins AnyRankedTensor:$operand, DenseF64ArrayAttr:$coefficients);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand `coefficients` `=` $coefficients attr-dict `:` type($result)";
+}
+
+def Graph_BitcastOp : Graph_DeclaredOp<"bitcast"> {
+  let summary = "the same bits in another element type";
+  let arguments = (ins AnyRankedTensor:$operand);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$operand attr-dict `:` functional-type(operands, results)";
+}
+def Graph_CopysignOp : Graph_BinaryOp<"copysign"> { let summary = "magnitude of the first operand with the sign of the second"; }
+def Graph_ShiftLeftOp : Graph_BinaryOp<"shift_left"> { let summary = "shift to the left; 0 for amounts out of range"; }
+def Graph_ShiftRightOp : Graph_BinaryOp<"shift_right"> { let summary = "arithmetic shift to the right; amounts out of range shift as far as there are bits"; }
 
 def Graph_CompareOp : Graph_InferredOp<"compare"> {
   let summary = "comparison; integers as signed; NaN compares unequal to everything";

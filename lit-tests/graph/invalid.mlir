@@ -43,6 +43,30 @@ func.func @pointwise_c2(%x: tensor<2xi1>) {
   return
 }
 // -----
+func.func @polynomial_c3(%x: tensor<2xf64>) {
+  // expected-error@+1 {{'graph.polynomial' op has no coefficient [C3]}}
+  %0 = graph.polynomial %x coefficients = [] : tensor<2xf64>
+  return
+}
+// -----
+func.func @bitcast_c1(%x: tensor<2xf32>) {
+  // expected-error@+1 {{changes the shape: f32[2] to i32[3] [C1]}}
+  %0 = graph.bitcast %x : (tensor<2xf32>) -> tensor<3xi32>
+  return
+}
+// -----
+func.func @bitcast_c2(%x: tensor<2xf32>) {
+  // expected-error@+1 {{is not defined from f32 to i64; defined between f32 and i32, f64 and i64 [C2]}}
+  %0 = graph.bitcast %x : (tensor<2xf32>) -> tensor<2xi64>
+  return
+}
+// -----
+func.func @shift_c2(%x: tensor<2xi1>) {
+  // expected-error@+1 {{'graph.shift_left' op is not defined on i1; defined on i8, i32, i64 [C2]}}
+  %0 = graph.shift_left %x, %x : tensor<2xi1>
+  return
+}
+// -----
 func.func @compare_c1(%x: tensor<2xf32>, %y: tensor<3xf32>) {
   // expected-error@+1 {{[C1]}}
   %0 = graph.compare lt %x, %y : (tensor<2xf32>, tensor<3xf32>) -> tensor<2xi1>

@@ -122,6 +122,23 @@ func.func @reductions(%x: tensor<2x4xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @bits(
+func.func @bits(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>, %n: tensor<4xi32>) {
+  // CHECK: %{{.*}} = graph.bitcast %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xi32>
+  %0 = graph.bitcast %x : (tensor<2x4xf32>) -> tensor<2x4xi32>
+  // CHECK: %{{.*}} = graph.copysign %{{.*}}, %{{.*}} : tensor<2x4xf32>
+  %1 = graph.copysign %x, %y : tensor<2x4xf32>
+  // CHECK: %{{.*}} = graph.shift_left %{{.*}}, %{{.*}} : tensor<4xi32>
+  %2 = graph.shift_left %n, %n : tensor<4xi32>
+  // CHECK: %{{.*}} = graph.shift_right %{{.*}}, %{{.*}} : tensor<4xi32>
+  %3 = graph.shift_right %n, %n : tensor<4xi32>
+  // CHECK: %{{.*}} = graph.atan2 %{{.*}}, %{{.*}} : tensor<2x4xf32>
+  %4 = graph.atan2 %y, %x : tensor<2x4xf32>
+  // CHECK: %{{.*}} = graph.polynomial %{{.*}} coefficients = [5.000000e-01, -1.000000e+00, 2.000000e-01] : tensor<2x4xf32>
+  %5 = graph.polynomial %x coefficients = [0.5, -1.0, 0.2] : tensor<2x4xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @products(
 func.func @products(%x: tensor<2x4xf32>, %y: tensor<4x3xf32>, %v: tensor<3xf32>, %i: tensor<1x4x8x8xf32>, %w: tensor<6x2x3x3xf32>) {
   // CHECK: %{{.*}} = graph.dot_general %{{.*}}, %{{.*}} batch = [] x [] contracting = [1] x [0] : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>

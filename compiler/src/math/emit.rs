@@ -191,6 +191,12 @@ impl<'c> Emit<'c> {
         if self.double() { i64::MIN } else { i64::from(i32::MIN) }
     }
 
+    /// Whether the sign bit is set: of -0 and of a negative NaN, too.
+    pub fn negative(&self, x: Val<'c>) -> Val<'c> {
+        const SLT: i64 = 2;
+        self.b.cmpi(SLT, self.bits(x), self.ic(0))
+    }
+
     /// `|x|`.
     pub fn abs(&self, x: Val<'c>) -> Val<'c> {
         self.of_bits(self.int("andi", self.bits(x), !self.sign_bit()))

@@ -1,5 +1,6 @@
 //! Elementary functions in `arith`, shared by the GPU and CPU back ends. `docs/math.md` states method and error of each.
 
+mod angle;
 mod emit;
 mod exponential;
 mod reduction;
@@ -19,6 +20,7 @@ use strata_dialects::build::element_type;
 /// Every op that [`expand`] knows for f32 and f64.
 pub const FUNCTIONS: &[&str] = &[
     "math.absf",
+    "math.atan2",
     "math.ceil",
     "math.cos",
     "math.erf",
@@ -57,6 +59,7 @@ pub fn expand<'c>(e: &Emit<'c>, op: &str, operands: &[Val<'c>]) -> Result<Val<'c
     let rounds = gpu || e.hw == (Hardware::Cpu { fma: true });
     Ok(match op {
         "math.absf" => e.abs(x),
+        "math.atan2" => angle::atan2(e, x, operands[1]),
         "math.copysign" => e.with_sign(e.abs(x), operands[1]),
         "math.cos" => trigonometric::sin_cos(e, x, 1),
         "math.erf" => exponential::erf(e, x),

@@ -108,7 +108,7 @@ fn every_function_has_gpu_code() {
     for ty in ["f32", "f64"] {
         for function in strata_compiler::math::FUNCTIONS {
             let op = match *function {
-                "math.powf" | "math.copysign" => format!("{function} %a, %a"),
+                "math.atan2" | "math.powf" | "math.copysign" => format!("{function} %a, %a"),
                 "math.fma" => format!("{function} %a, %a, %a"),
                 _ => format!("{function} %a"),
             };

@@ -96,6 +96,21 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             let to = DType::ALL[g.below(8)];
             case(vec![t(dtype, &s)], vec![], Some(t(to, &s)))
         }
+        "graph.bitcast" => {
+            let to = match dtype {
+                DType::F32 => DType::I32,
+                DType::I32 => DType::F32,
+                DType::F64 => DType::I64,
+                DType::I64 => DType::F64,
+                other => other,
+            };
+            let s = g.shape(3);
+            case(vec![t(dtype, &s)], vec![], Some(t(to, &s)))
+        }
+        "graph.polynomial" => {
+            let c = (0..1 + g.below(5)).map(|_| g.below(9) as f64 / 4.0 - 1.0).collect();
+            case(vec![t(dtype, &g.shape(3))], vec![("coefficients", Attr::Floats(c))], None)
+        }
         "graph.compare" => {
             let s = g.shape(3);
             case(vec![t(dtype, &s); 2], vec![("direction", Attr::Enum(g.below(6) as i32))], None)
@@ -274,8 +289,11 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
         // What is left is pointwise with operands of one type.
         _ => {
             let s = g.shape(3);
-            let binary = ["add", "and", "div", "max", "min", "mul", "or", "pow", "rem", "sub", "xor"]
-                .contains(&&op[6..]);
+            let binary = [
+                "add", "and", "atan2", "copysign", "div", "max", "min", "mul", "or", "pow", "rem", "shift_left",
+                "shift_right", "sub", "xor",
+            ]
+            .contains(&&op[6..]);
             case(vec![t(dtype, &s); if binary { 2 } else { 1 }], vec![], None)
         }
     }

@@ -250,6 +250,48 @@ fn powers_and_remainders() {
     }
 }
 
+/// Angles of points on all rays of special values, and of points with every ratio.
+#[test]
+fn angles() {
+    let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-38, -3e38, 0.41421356, 2.4142135];
+    let mut points: Vec<(f64, f64)> = special.iter().flat_map(|&a| special.map(|b| (a, b))).collect();
+    let base = samples32();
+    for (i, &a) in base.iter().enumerate().filter(|(_, a)| !a.is_nan()) {
+        let b = base[i * 7 % base.len()];
+        points.push((f64::from(a), f64::from(if b.is_nan() { 1.0 } else { b })));
+        points.push((f64::from(a), f64::from(a * ((i % 1000) as f32 / 250.0 - 2.0))));
+    }
+    points.truncate(points.len() / 8 * 8);
+    let (y, x): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
+    let (y32, x32): (Vec<f32>, Vec<f32>) = (y.iter().map(|&v| v as f32).collect(), x.iter().map(|&v| v as f32).collect());
+    let check = |name: &str, got: f64, exact: f64, ulp: f64, bound: f64| {
+        assert!(ulp <= bound, "{name} = {got:e}, exact {exact:e}: {ulp} ulp");
+        assert!(got.is_nan() || got.is_sign_negative() == exact.is_sign_negative(), "{name} = {got:e}");
+    };
+    for (target, emulate) in [("cpu:x86-64-v3", ""), ("cpu:x86-64", ""), ("cpu:x86-64-v3", "nvptx")] {
+        let source = kernel("f32", "math.atan2", 2);
+        let compiled =
+            if emulate.is_empty() { Kernel::new(&source, target) } else { Kernel::with(&source, target, emulate) };
+        let mut worst = 0f64;
+        for ((&y, &x), &r) in y32.iter().zip(&x32).zip(&call(&compiled, &y32, &x32)) {
+            let exact = f64::from(y).atan2(f64::from(x));
+            worst = worst.max(ulp32(r, exact));
+            check(&format!("atan2({y:e}, {x:e}) {target} {emulate}"), r.into(), exact, ulp32(r, exact), 2.5);
+        }
+        println!("f32 atan2 {target} {emulate}: {worst:.3} ulp");
+    }
+    for target in ["cpu:x86-64-v3", "cpu:x86-64"] {
+        let compiled = Kernel::new(&kernel("f64", "math.atan2", 2), target);
+        let mut worst = 0f64;
+        for ((&y, &x), &r) in y.iter().zip(&x).zip(&call(&compiled, &y, &x)) {
+            let exact = y.atan2(x);
+            worst = worst.max(ulp64(r, exact));
+            check(&format!("atan2({y:e}, {x:e}) {target}"), r, exact, ulp64(r, exact), 2.5);
+        }
+        println!("f64 atan2 {target}: {worst:.3} ulp");
+    }
+}
+
 #[test]
 fn double_precision_functions_keep_their_bounds() {
     let mut x: Vec<f64> = samples32()

@@ -1,5 +1,6 @@
 //! The op table: one row an op, in files by theme.
 
+mod bits;
 mod calls;
 mod choices;
 mod composites;
@@ -20,6 +21,7 @@ use std::sync::LazyLock;
 pub static THEMES: &[(&str, &[OpSpec])] = &[
     ("constants", constants::ROWS),
     ("pointwise", pointwise::ROWS),
+    ("bits", bits::ROWS),
     ("choices", choices::ROWS),
     ("views", views::ROWS),
     ("reductions", reductions::ROWS),

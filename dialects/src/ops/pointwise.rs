@@ -7,7 +7,7 @@ use crate::scalar::{both2, cmpf, cmpi, emit_float, emit2, erf, eval_cast, float1
 use crate::spec::{Constraint, Fold, Lowering, OpSpec, PointwiseBody, PointwiseEval, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
-use melior::ir::Value;
+use melior::ir::{Value, ValueLike};
 use strata_runtime::DType;
 
 const SAME: &[Constraint] = &[
@@ -47,7 +47,7 @@ pub(super) fn same<const ON: u8>(view: &OpView) -> Result<Vec<TensorType>, Viola
     Ok(vec![first.clone()])
 }
 
-const FLOATS: u8 = 0;
+pub(super) const FLOATS: u8 = 0;
 const NUMBERS: u8 = 1;
 const INTS: u8 = 2;
 pub(super) const ALL: u8 = 3;
@@ -149,6 +149,14 @@ fn cast_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let result = stated(view, 1)?;
     if result[0].shape != view.operands[0].shape {
         return Violation::err("C1", format!("changes the shape: {} to {}", view.operands[0], result[0]));
+    }
+    Ok(result)
+}
+
+fn polynomial_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
+    let result = same::<FLOATS>(view)?;
+    if view.floats("coefficients").is_empty() {
+        return Violation::err("C3", "has no coefficient");
     }
     Ok(result)
 }
@@ -311,6 +319,14 @@ pub(super) static ROWS: &[OpSpec] = &[
         |b, _, x| b.binary("arith.andi", x[0], x[1]),
     ),
     row(
+        "graph.atan2",
+        "The angle of the point (y, x), `y` the first operand: from -pi to pi; the signs of zeros count.",
+        (Some("atan2"), Some("atan2")),
+        same::<FLOATS>,
+        |_, x| both2(x, f64::atan2, |a, _| a),
+        |b, _, x| emit2(b, x, |u, v| b.binary("math.atan2", u, v), |u, _| u),
+    ),
+    row(
         "graph.div",
         "`x / y`; integers truncate towards zero, division by zero gives -1.",
         (Some("divide"), Some("div.Tensor")),
@@ -369,6 +385,31 @@ pub(super) static ROWS: &[OpSpec] = &[
         "math.powf",
         "math.ipowi"
     ),
+    OpSpec {
+        constraints: &[
+            Constraint("C1", "operand and result have one type"),
+            Constraint("C2", "the element type is a float type"),
+            Constraint("C3", "there is a coefficient"),
+        ],
+        ..row(
+            "graph.polynomial",
+            "`c0 * x^n + c1 * x^(n-1) + … + cn` in f64 by Horner's scheme, rounded once.",
+            (None, None),
+            polynomial_infer,
+            |view, x| {
+                let (x, c) = (x[0].f(), view.floats("coefficients"));
+                Scalar::F(c[1..].iter().fold(c[0], |p, &c| p.mul_add(x, c)))
+            },
+            |b, view, x| {
+                let dtype = b.dtype(x[0]);
+                let x = b.cast(x[0], DType::F64);
+                let mut terms = view.floats("coefficients").iter().map(|&c| b.float(x, c));
+                let first = terms.next().expect("C3");
+                let y = terms.fold(first, |p, c| b.b.value("math.fma", &[p, x, c], x.r#type(), &[]));
+                b.cast(y, dtype)
+            },
+        )
+    },
     row(
         "graph.rem",
         "`x - y * trunc(x / y)`, with the sign of x; integers: by zero gives x.",

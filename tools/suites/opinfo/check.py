@@ -41,16 +41,22 @@ def _strides_matter(t):
     return [s for n, s in zip(t.shape, t.stride()) if n > 1] if t.numel() else []
 
 
-def compare(expected, actual, reference, what, values=True, strides=True):
-    """Raises Mismatch. `reference`: the same leaves computed in float64, or None; `values`: whether they are defined at all."""
+def compare(expected, actual, reference, what, values=True, strides=True, exact=False):
+    """Raises Mismatch. `reference`: the same leaves computed in float64, or None; `values`: whether they are defined at all;
+    `exact`: floats bit by bit, where any NaN is as good as another."""
     if len(expected) != len(actual):
         raise Mismatch(f"{what}: {len(actual)} results, expected {len(expected)}")
     for i, (e, a) in enumerate(zip(expected, actual)):
         r = reference[i] if reference is not None and i < len(reference) else None
-        _leaf(e, a, r, f"{what} {i}" if len(expected) > 1 else what, values, strides)
+        _leaf(e, a, r, f"{what} {i}" if len(expected) > 1 else what, values, strides, exact)
 
 
-def _leaf(e, a, r, what, values, strides):
+def _bits(t):
+    """Which elements are equal bit by bit shows in these."""
+    return t.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[t.element_size()])
+
+
+def _leaf(e, a, r, what, values, strides, exact):
     if not isinstance(e, torch.Tensor):
         same = e == a or (isinstance(e, float) and isinstance(a, float) and (math.isnan(e) and math.isnan(a) or math.isclose(e, a, rel_tol=1e-5)))
         if not same:
@@ -70,6 +76,11 @@ def _leaf(e, a, r, what, values, strides):
     if e.dtype not in _TOLERANCE:
         if not torch.equal(e, a):
             raise Mismatch(f"{what}: {int((e != a).sum())} of {e.numel()} elements differ{_first(e, a)}")
+        return
+    if exact and e.is_floating_point():
+        wrong = (_bits(e) != _bits(a)) & ~(e.isnan() & a.isnan())
+        if wrong.any():
+            raise Mismatch(f"{what}: {int(wrong.sum())} of {e.numel()} elements are not bit-equal{_first(e, a, wrong)}")
         return
     rtol, atol = _TOLERANCE[e.dtype]
     if torch.allclose(e, a, rtol=rtol, atol=atol, equal_nan=True):

@@ -5,7 +5,9 @@
 //! `graph.custom_call`, which the embedding program runs: importing fails on malformed JSON only.
 
 mod attention;
+mod calc;
 mod create;
+mod elementary;
 mod fallback;
 mod index;
 mod lower;
@@ -19,6 +21,7 @@ mod reduce;
 mod scan;
 mod scatter;
 mod sizes;
+mod special;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use strata_runtime::DType;
 pub const TABLE: &[Entry] = &[
     ("aten.add", |cx, n| add(cx, n, "add")),
     ("aten.sub", |cx, n| add(cx, n, "sub")),
-    ("aten.rsub", rsub),
+    ("aten.rsub", |cx, n| add(cx, n, "rsub")),
     ("aten.mul", |cx, n| binary(cx, n, |cx, a, b| cx.op("mul", &[a, b]))),
     ("aten.div", div),
     ("aten.true_divide", |cx, n| binary(cx, n, |cx, a, b| cx.op("div", &[a, b]))),
@@ -63,7 +63,9 @@ fn binary<'c, 'a>(
 
 fn add<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, op: &str) -> Many<'c, 'a> {
     let out = n.result(0)?;
-    let mut list = [cx.operand(n, "self")?, cx.operand(n, "other")?];
+    // Reversed, it is the first that alpha scales.
+    let (op, keys) = if op == "rsub" { ("sub", ["other", "self"]) } else { (op, ["self", "other"]) };
+    let mut list = [cx.operand(n, keys[0])?, cx.operand(n, keys[1])?];
     let alpha = if n.has("alpha") { cx.operand(n, "alpha")? } else { Operand::Number(Scalar::I(1)) };
     let scaled = !matches!(alpha, Operand::Number(Scalar::I(1)) | Operand::Number(Scalar::F(1.0)));
     let dtype = if scaled || list.iter().any(Operand::is_number) { wide(out.dtype) } else { out.dtype };
@@ -73,13 +75,6 @@ fn add<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, op: &str) -> Many<'c, 'a> {
     }
     let [x, y] = [cx.fit(&list[0], dtype, &out.shape)?, cx.fit(&list[1], dtype, &out.shape)?];
     one(cx.cast(cx.op(op, &[x, y])?, out.dtype)?)
-}
-
-fn rsub<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    if n.has("alpha") && n.float("alpha")? != 1.0 {
-        return Err("alpha of rsub".into());
-    }
-    binary(cx, n, |cx, a, b| cx.op("sub", &[b, a]))
 }
 
 fn div<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {

@@ -3,7 +3,9 @@
 use super::fallback;
 use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Node};
-use super::{attention, create, index, norm, pointwise, pool, products, reduce, scan, scatter, unary, views};
+use super::{
+    attention, create, elementary, index, norm, pointwise, pool, products, reduce, scan, scatter, special, unary, views,
+};
 use melior::ir::Value;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,9 +15,10 @@ pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
 /// An op without its overload, and what lowers it.
 pub type Entry = (&'static str, Lower);
 
-static THEMES: [&[Entry]; 12] = [
+static THEMES: [&[Entry]; 13] = [
     pointwise::TABLE,
     unary::TABLE,
+    elementary::TABLE,
     views::TABLE,
     create::TABLE,
     reduce::TABLE,
@@ -29,7 +32,7 @@ static THEMES: [&[Entry]; 12] = [
 ];
 
 static TABLE: LazyLock<BTreeMap<&'static str, Lower>> =
-    LazyLock::new(|| THEMES.iter().copied().flatten().copied().collect());
+    LazyLock::new(|| THEMES.iter().chain(&special::TABLES).copied().flatten().copied().collect());
 
 /// The ops that have a lowering, in alphabetical order.
 #[cfg(test)]
@@ -40,7 +43,7 @@ pub fn names() -> Vec<&'static str> {
 /// How many rows the themes have together.
 #[cfg(test)]
 pub fn entries() -> usize {
-    THEMES.iter().map(|t| t.len()).sum()
+    THEMES.iter().chain(&special::TABLES).map(|t| t.len()).sum()
 }
 
 /// A single result.

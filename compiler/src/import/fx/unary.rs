@@ -17,6 +17,9 @@ pub const TABLE: &[Entry] = &[
         same(cx, n, |cx, x| {
             let zero = cx.like(x, 0.0)?;
             let d = cx.ty(x).dtype;
+            if d == DType::I1 {
+                return Ok(x);
+            }
             let positive = cx.cast(cx.compare(direction::GT, x, zero)?, d)?;
             cx.op("sub", &[positive, cx.cast(cx.compare(direction::LT, x, zero)?, d)?])
         })
@@ -122,10 +125,16 @@ fn scaled<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, by: f64) -> One<'c, 'a> {
 }
 
 fn round<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    if n.has("decimals") && n.int("decimals")? != 0 {
-        return Err("rounding to decimals".into());
+    let decimals = if n.has("decimals") { n.int("decimals")? } else { 0 };
+    let x = cx.tensor(n, "self")?;
+    if decimals == 0 || !cx.ty(x).dtype.is_float() {
+        return rounding(cx, n, |cx, x| cx.op("round", &[x]));
     }
-    rounding(cx, n, |cx, x| cx.op("round", &[x]))
+    // As PyTorch does it: by a power of ten up, or down, and back.
+    let (there, back) = if decimals > 0 { ("mul", "div") } else { ("div", "mul") };
+    let ten = cx.like(x, 10f64.powi(decimals.unsigned_abs().min(400) as i32))?;
+    let whole = cx.op("round", &[cx.op(there, &[x, ten])?])?;
+    one(cx.op(back, &[whole, ten])?)
 }
 
 fn hard_sigmoid<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>) -> One<'c, 'a> {

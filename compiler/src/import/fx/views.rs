@@ -5,7 +5,7 @@ use super::model::{Arg, Node};
 use super::operand::Operand;
 use super::table::{Entry, one};
 use melior::ir::Value;
-use strata_dialects::Attr;
+use strata_dialects::{Attr, TensorType};
 use strata_dialects::reference::Scalar;
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
@@ -78,10 +78,24 @@ fn same<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 
 fn reshape<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     if n.op == "aten.view.dtype" || n.op == "aten.view_copy.dtype" {
-        return Err("the bits under another element type".into());
+        return bits(cx, n);
     }
     let x = cx.tensor(n, "self")?;
     one(cx.reshape(x, &n.result(0)?.shape)?)
+}
+
+/// The bits under another element type of the same size.
+fn bits<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
+    let (x, out) = (cx.tensor(n, "self")?, n.result(0)?);
+    let mut metas = vec![out];
+    if let Some(Arg::Value(name)) = n.args.get("self") {
+        metas.extend(cx.meta(name, 0));
+    }
+    if let Some(foreign) = metas.iter().find(|m| !m.native) {
+        return Err(format!("element type {}", foreign.torch).into());
+    }
+    let ty = TensorType { dtype: out.dtype, shape: out.shape.clone() };
+    one(cx.b.graph_as("bitcast", &[x], &[], &[ty])?[0])
 }
 
 fn permute<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
