@@ -277,10 +277,11 @@ fn events(module: &Module<'_>) -> Vec<Event> {
         .filter(|op| ir::name(*op) == "graph.custom_call")
         .filter_map(|op| {
             let view = OpView::new(op).ok()?;
-            Some(
-                Event::new(EventKind::Fallback, format!("{}: {}", view.str("target"), view.str("reason")))
-                    .at(ir::location_text(op.location())),
-            )
+            let (target, reason) = (view.str("target"), view.str("reason"));
+            // Without a reason to fall back it is a library of that program.
+            (!reason.is_empty()).then(|| {
+                Event::new(EventKind::Fallback, format!("{target}: {reason}")).at(ir::location_text(op.location()))
+            })
         })
         .collect()
 }

@@ -16,7 +16,7 @@ pub(super) static ROWS: &[OpSpec] = &[
     },
     OpSpec {
         name: "graph.custom_call",
-        semantics: "Whatever the embedding program's op `target` computes; `reason` says why it has no lowering here.",
+        semantics: "Whatever the embedding program's op `target` computes; `reason` says why it has no lowering here, and is empty where it is a library of that program.",
         stablehlo: Some("custom_call"),
         aten: None,
         constraints: &[],

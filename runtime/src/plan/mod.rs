@@ -299,7 +299,7 @@ pub struct HostCall {
     pub symbols: Vec<Expr>,
     /// Buffers that take the results.
     pub outputs: Vec<BufferId>,
-    /// Why the op has no lowering.
+    /// Why the op has no lowering; empty where it is a library of the embedding program.
     pub reason: String,
     /// The source location.
     pub location: String,

@@ -177,6 +177,8 @@ impl Compiled {
             let i = match step {
                 Step::Launch { .. } => 0,
                 Step::Product(_) | Step::Convolution(_) => 1,
+                // Without a reason to fall back it is a library that PyTorch calls.
+                Step::HostCall(h) if h.reason.is_empty() => 1,
                 Step::HostCall(_) => 2,
                 Step::Copy { .. } => 3,
             };

@@ -14,6 +14,7 @@ mod paths;
 mod pyenv;
 mod setup;
 mod sh;
+mod suite;
 mod summary;
 mod test;
 mod version;
@@ -40,6 +41,8 @@ enum Command {
     Lint(lint::Args),
     /// Set up, then run every test: Rust, lit, Python
     Test(test::Args),
+    /// Run a long suite beside PyTorch: opinfo, random_graphs, models
+    Suite(suite::Args),
     /// Set up, build, and run the digit classifier through every level
     Demo(demo::Args),
     /// Build the static `strata` binary, stripped and compressed
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Lint(args) => lint::run(&args),
         Command::Test(args) => test::run(&args),
+        Command::Suite(args) => suite::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Dist(args) => dist::run(&args),
         Command::Wheel(args) => wheel::run(&args).map(|_| ()),

@@ -31,6 +31,11 @@ pub fn unpacked_debug_build() -> Result<PathBuf> {
     unpack(&build(false)?, &paths::target().join("python-site"))
 }
 
+/// The same, built as for users.
+pub fn unpacked_release_build() -> Result<PathBuf> {
+    unpack(&build(true)?, &paths::target().join("python-site-release"))
+}
+
 fn build(release: bool) -> Result<PathBuf> {
     let package = paths::root().join("tools/python");
     if !package.join("pyproject.toml").is_file() {

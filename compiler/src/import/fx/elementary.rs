@@ -127,14 +127,17 @@ fn frexp<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     fn outside<'x, 'c, 'a>(x: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
         x.eq(0.0) | x.is_nan() | x.abs().eq(f64::INFINITY)
     }
-    let normal = |x: Num<'_, 'c, 'a>| x.abs().lt(smallest).pick(x * f64::exp2(up), x).bits(integer_of(d));
+    fn normal<'x, 'c, 'a>(x: Num<'x, 'c, 'a>, smallest: f64, up: f64) -> Num<'x, 'c, 'a> {
+        let bits = integer_of(x.dtype());
+        x.abs().lt(smallest).pick(x * f64::exp2(up), x).bits(bits)
+    }
     let m = calculate(cx, [x], |[x]| {
-        let b = normal(x);
+        let b = normal(x, smallest, up);
         let b = (b & b.int(!mask)) | b.int(bias << mantissa);
         outside(x).pick(x, b.bits(d))
     })?;
     let k = calculate(cx, [x], |[x]| {
-        let b = normal(x);
+        let b = normal(x, smallest, up);
         let k = (b & b.int(mask)).op2("shift_right", b.int(mantissa)) - b.int(bias);
         let k = x.abs().lt(smallest).pick(k - b.int(up as i64), k);
         k.or_if(outside(x), 0.0)

@@ -31,6 +31,30 @@ static THEMES: [&[Entry]; 13] = [
     attention::TABLE,
 ];
 
+/// What PyTorch gives to a library of its own that nothing here surpasses: fused attention with its gradients, and gradients of
+/// convolutions and transposed ones, by FlashAttention, cuDNN or oneDNN. Calls of these are library calls, not fallbacks: their
+/// reason is empty.
+const LIBRARY: [&str; 12] = [
+    "aten._scaled_dot_product_flash_attention",
+    "aten._scaled_dot_product_flash_attention_backward",
+    "aten._scaled_dot_product_efficient_attention",
+    "aten._scaled_dot_product_efficient_attention_backward",
+    "aten._scaled_dot_product_cudnn_attention",
+    "aten._scaled_dot_product_cudnn_attention_backward",
+    "aten._scaled_dot_product_flash_attention_for_cpu",
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward",
+    "aten._scaled_dot_product_fused_attention_overrideable",
+    "aten._scaled_dot_product_fused_attention_overrideable_backward",
+    "aten.convolution_backward",
+    "aten.cudnn_batch_norm_backward",
+];
+
+fn is_library(n: &Node) -> bool {
+    let transposed = n.base() == "aten.convolution" && n.flag("transposed", false).unwrap_or(false);
+    let floats = n.out.iter().flatten().all(|m| m.dtype.is_float());
+    transposed && floats || LIBRARY.contains(&n.base())
+}
+
 static TABLE: LazyLock<BTreeMap<&'static str, Lower>> =
     LazyLock::new(|| THEMES.iter().chain(&special::TABLES).copied().flatten().copied().collect());
 
@@ -56,6 +80,7 @@ pub fn lower_or_fall_back(cx: &mut Cx<'_, '_>, n: &Node) -> Result<(), Refusal> 
     let values = match lower(cx, n) {
         Ok(values) => values,
         Err(reason) if n.op == "getitem" => return Err(reason),
+        Err(_) if is_library(n) => fallback::custom_call(cx, n, "")?,
         Err(reason) => fallback::custom_call(cx, n, &reason.0)?,
     };
     cx.define(&n.name, values, n.out.clone());

@@ -26,13 +26,14 @@ def note(**record):
 
 
 def host_calls(plan):
-    """Ops that PyTorch runs within a compiled graph: name, reason, location."""
+    """Ops without lowering that PyTorch runs within a compiled graph: name, reason, location. Its libraries' have no reason."""
     out = []
     for kind, rest in _STEP.findall(plan):
         if kind == "host":
             name = rest.split("(", 1)[0].removeprefix("@")
             reason = re.search(r'reason "((?:[^"\\]|\\.)*)"', rest)
-            out.append((name, reason[1] if reason else "", _location(rest)))
+            if reason and reason[1]:
+                out.append((name, reason[1], _location(rest)))
     return out
 
 
@@ -44,6 +45,9 @@ def steps(plan):
         if kind == "launch":
             kernel = rest.split("(", 1)[0]
             out.append({"kind": "kernel", "name": kernel, "ops": ops.get(kernel, []), "location": _location(rest)})
+        elif kind == "host" and 'reason ""' in rest:
+            name = rest.split("(", 1)[0].removeprefix("@")
+            out.append({"kind": "library", "name": name, "ops": [name], "location": _location(rest)})
         elif kind in ("product", "convolution"):
             out.append({"kind": "library", "name": kind, "ops": [kind], "location": _location(rest)})
         elif kind == "copy":
