@@ -69,3 +69,22 @@ func.func @mask_of_two(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %w: tensor<8x8x
   %2 = graph.select %m, %1, %y : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %2 : tensor<4x8xf32>
 }
+
+// -----
+
+// A scatter's updates and indices are computed in its kernel; what it changes comes from a kernel of its own, and what reads the
+// result is another. So is a running sum.
+// CHECK-LABEL: func.func @scattered_sum
+// CHECK: graph.neg {{.*}} {graph.group = 0 : i64}
+// CHECK: graph.exp {{.*}} {graph.group = 1 : i64}
+// CHECK: graph.scatter add {{.*}} {graph.group = 1 : i64}
+// CHECK: graph.sqrt {{.*}} {graph.group = 2 : i64}
+// CHECK: graph.scan sum {{.*}} {graph.group = 3 : i64}
+func.func @scattered_sum(%x: tensor<6x5xf32>, %i: tensor<3xi64>, %u: tensor<3x5xf32>) -> tensor<6x5xf32> {
+  %0 = graph.neg %x : tensor<6x5xf32>
+  %1 = graph.exp %u : tensor<3x5xf32>
+  %2 = graph.scatter add %1 into %0 at %i dim = 0 : (tensor<6x5xf32>, tensor<3xi64>, tensor<3x5xf32>) -> tensor<6x5xf32>
+  %3 = graph.sqrt %2 : tensor<6x5xf32>
+  %4 = graph.scan sum %3 dim = 1 : tensor<6x5xf32>
+  return %4 : tensor<6x5xf32>
+}

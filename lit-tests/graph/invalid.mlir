@@ -349,6 +349,42 @@ func.func @gather_c2(%x: tensor<4x2xf32>, %i: tensor<3xi64>) {
   return
 }
 // -----
+func.func @scatter_c1(%x: tensor<4x2xf32>, %i: tensor<3xf32>, %u: tensor<3x2xf32>) {
+  // expected-error@+1 {{[C1]}}
+  %0 = graph.scatter set %u into %x at %i dim = 0 : (tensor<4x2xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
+  return
+}
+// -----
+func.func @scatter_c2(%x: tensor<4x2xf32>, %i: tensor<3xi64>, %u: tensor<3x2xf32>) {
+  // expected-error@+1 {{[C2]}}
+  %0 = graph.scatter set %u into %x at %i dim = 2 : (tensor<4x2xf32>, tensor<3xi64>, tensor<3x2xf32>) -> tensor<4x2xf32>
+  return
+}
+// -----
+func.func @scatter_c3(%x: tensor<4x2xf32>, %i: tensor<3xi64>, %u: tensor<2x2xf32>) {
+  // expected-error@+1 {{[C3]}}
+  %0 = graph.scatter set %u into %x at %i dim = 0 : (tensor<4x2xf32>, tensor<3xi64>, tensor<2x2xf32>) -> tensor<4x2xf32>
+  return
+}
+// -----
+func.func @scatter_c4(%x: tensor<4x2xi1>, %i: tensor<3xi64>, %u: tensor<3x2xi1>) {
+  // expected-error@+1 {{[C4]}}
+  %0 = graph.scatter add %u into %x at %i dim = 0 : (tensor<4x2xi1>, tensor<3xi64>, tensor<3x2xi1>) -> tensor<4x2xi1>
+  return
+}
+// -----
+func.func @scan_c1(%x: tensor<4x2xf32>) {
+  // expected-error@+1 {{[C1]}}
+  %0 = graph.scan sum %x dim = 2 : tensor<4x2xf32>
+  return
+}
+// -----
+func.func @scan_c2(%x: tensor<4x2xi1>) {
+  // expected-error@+1 {{[C2]}}
+  %0 = graph.scan max %x dim = 0 : tensor<4x2xi1>
+  return
+}
+// -----
 func.func @softmax_c1(%x: tensor<4xi32>) {
   // expected-error@+1 {{[C1]}}
   %0 = graph.softmax %x dim = 0 : tensor<4xi32>

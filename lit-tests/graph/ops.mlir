@@ -115,6 +115,8 @@ func.func @views(%x: tensor<2x4xf32>, %z: tensor<f32>) {
 func.func @reductions(%x: tensor<2x4xf32>) {
   // CHECK: %{{.*}} = graph.reduce sum %{{.*}} dims = [1] : (tensor<2x4xf32>) -> tensor<2xf32>
   %r = graph.reduce sum %x dims = [1] : (tensor<2x4xf32>) -> tensor<2xf32>
+  // CHECK: %{{.*}} = graph.scan sum %{{.*}} dim = 1 : tensor<2x4xf32>
+  %n = graph.scan sum %x dim = 1 : tensor<2x4xf32>
   // CHECK: %{{.*}} = graph.arg_reduce max %{{.*}} dim = 1 : (tensor<2x4xf32>) -> tensor<2xi64>
   %a = graph.arg_reduce max %x dim = 1 : (tensor<2x4xf32>) -> tensor<2xi64>
   // CHECK: %{{.*}} = graph.reduce_window max %{{.*}} window = [1, 2] strides = [1, 2] low = [0, 0] high = [0, 0] dilation = [1, 1] : (tensor<2x4xf32>) -> tensor<2x2xf32>
@@ -154,6 +156,8 @@ func.func @products(%x: tensor<2x4xf32>, %y: tensor<4x3xf32>, %v: tensor<3xf32>,
 func.func @indexing(%t: tensor<10x4xf32>, %i: tensor<2x3xi64>) {
   // CHECK: %{{.*}} = graph.gather %{{.*}} at %{{.*}} dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
   %g = graph.gather %t at %i dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
+  // CHECK: %{{.*}} = graph.scatter add %{{.*}} into %{{.*}} at %{{.*}} dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<10x4xf32>
+  %s = graph.scatter add %g into %t at %i dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<10x4xf32>
   return
 }
 

@@ -64,3 +64,13 @@ func.func @embedding(%table: tensor<100x8xf32>, %ids: tensor<?xi64, #graph.dims<
   %0 = graph.gather %table at %ids dim = 0 : (tensor<100x8xf32>, tensor<?xi64, #graph.dims<s0>>) -> tensor<?x8xf32, #graph.dims<s0, 8>>
   return %0 : tensor<?x8xf32, #graph.dims<s0, 8>>
 }
+
+// Scatters and running combinations are ops of their own.
+// CHECK: func.func @scatter_scan
+// CHECK: loop.scatter max %{{.*}} into %arg0 at %arg1 dim = 1 : (tensor<4x?xf32>, tensor<4x?xf32>, tensor<?xi64>) -> tensor<4x?xf32>
+// CHECK: loop.scan mul %{{.*}} dim = 1 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+func.func @scatter_scan(%x: tensor<4x?xf32, #graph.dims<4, s0>>, %i: tensor<?xi64, #graph.dims<s1>>, %u: tensor<4x?xf32, #graph.dims<4, s1>>) -> tensor<4x?xf32, #graph.dims<4, s0>> attributes {graph.symbols = [{name = "n"}, {name = "m"}]} {
+  %0 = graph.scatter max %u into %x at %i dim = 1 : (tensor<4x?xf32, #graph.dims<4, s0>>, tensor<?xi64, #graph.dims<s1>>, tensor<4x?xf32, #graph.dims<4, s1>>) -> tensor<4x?xf32, #graph.dims<4, s0>>
+  %1 = graph.scan prod %0 dim = 1 : tensor<4x?xf32, #graph.dims<4, s0>>
+  return %1 : tensor<4x?xf32, #graph.dims<4, s0>>
+}

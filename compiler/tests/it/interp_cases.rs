@@ -262,6 +262,24 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             let indices = t(if g.chance(2) { DType::I32 } else { DType::I64 }, &g.shape(2));
             case(vec![t(dtype, &s), indices], vec![("dim", Attr::Int(dim as i64))], None)
         }
+        "graph.scatter" => {
+            let mut s = g.shape(2);
+            let dim = g.below(s.len() + 1);
+            s.insert(dim, Expr::sym(0) + g.number());
+            let picked = g.shape(2);
+            let updates = [&s[..dim], &picked, &s[dim + 1..]].concat();
+            let indices = t(if g.chance(2) { DType::I32 } else { DType::I64 }, &picked);
+            let kind = if dtype == DType::I1 { 0 } else { g.below(5) as i32 };
+            let attrs = vec![("kind", Attr::Enum(kind)), ("dim", Attr::Int(dim as i64))];
+            case(vec![t(dtype, &s), indices, t(dtype, &updates)], attrs, None)
+        }
+        "graph.scan" if dtype == DType::I1 => None,
+        "graph.scan" => {
+            let s = g.some_shape(3);
+            let dim = g.below(s.len());
+            let attrs = vec![("kind", Attr::Enum(g.below(4) as i32)), ("dim", Attr::Int(dim as i64))];
+            case(vec![t(dtype, &s)], attrs, None)
+        }
         "graph.softmax" | "graph.layer_norm" | "graph.attention" if !float => None,
         "graph.softmax" => {
             let s = g.some_shape(3);
