@@ -121,8 +121,11 @@ fn frexp<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let (out, exponent) = (n.result(0)?.dtype, n.result(1)?.dtype);
     let d = wide(out);
     let x = cx.cast(cx.tensor(n, "self")?, d)?;
-    let (mantissa, bias, smallest, up) =
-        if d == DType::F64 { (52, 1022, f64::MIN_POSITIVE, 54.0) } else { (23, 126, f64::from(f32::MIN_POSITIVE), 25.0) };
+    let (mantissa, bias, smallest, up) = if d == DType::F64 {
+        (52, 1022, f64::MIN_POSITIVE, 54.0)
+    } else {
+        (23, 126, f64::from(f32::MIN_POSITIVE), 25.0)
+    };
     let mask: i64 = (2 * (bias + 1) + 1) << mantissa;
     let m = calculate(cx, [x], |[x]| {
         let b = normal_bits(x, smallest, f64::exp2(up));

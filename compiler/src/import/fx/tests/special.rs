@@ -36,7 +36,21 @@ fn close(name: &str, x: &[f64], got: &[f64], exact: impl Fn(f64) -> f64, scale: 
 
 fn around_zero() -> Vec<f64> {
     let mut x = grid(-30.0, 30.0, 601);
-    x.extend([0.0, -0.0, 1e-300, -1e-9, 1e-5, 0.999_999_9, -1.0, 1.0, 1e200, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]);
+    x.extend([
+        0.0,
+        -0.0,
+        1e-300,
+        -1e-9,
+        1e-5,
+        0.999_999_9,
+        -1.0,
+        1.0,
+        1e200,
+        -1e300,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ]);
     x
 }
 
@@ -107,7 +121,9 @@ fn special_functions_have_known_values() {
         close(op, &[x], &of(op, &[x]), |_| exact, 1e-300, 1e-13);
     }
     let zeta = |s: f64, q: f64| values("aten.special_zeta.default", &["self", "other"], &[&[s], &[q]])[0];
-    let near = |got: f64, exact: f64| assert!(got == exact || (got / exact - 1.0).abs() < 1e-13, "{got:e}, exact {exact:e}");
+    let near = |got: f64, exact: f64| {
+        assert!(got == exact || (got / exact - 1.0).abs() < 1e-13, "{got:e}, exact {exact:e}")
+    };
     near(zeta(2.0, 1.0), zeta2);
     near(zeta(2.0, 0.5), 3.0 * zeta2);
     near(zeta(3.5, 1.0), 1.126_733_867_317_056_7);
@@ -124,29 +140,45 @@ fn special_functions_have_known_values() {
 fn special_functions_keep_their_laws() {
     let x = grid(0.05, 60.0, 400);
     let both = |a: &str, b: &str| (of(a, &x), of(b, &x));
-    let wronskian = |name: &str, got: Vec<f64>, exact: fn(f64) -> f64| close(name, &x, &got, exact, 1e-300, 3e-14);
+    let wronskian =
+        |name: &str, got: Vec<f64>, exact: fn(f64) -> f64| close(name, &x, &got, exact, 1e-300, 3e-14);
     let (i0, i1) = both("aten.special_i0e.default", "aten.special_i1e.default");
-    let (k0, k1) = both("aten.special_scaled_modified_bessel_k0.default", "aten.special_scaled_modified_bessel_k1.default");
+    let (k0, k1) = both(
+        "aten.special_scaled_modified_bessel_k0.default",
+        "aten.special_scaled_modified_bessel_k1.default",
+    );
     wronskian("I0 K1 + I1 K0", (0..x.len()).map(|k| i0[k] * k1[k] + i1[k] * k0[k]).collect(), |x| 1.0 / x);
     let (j0, j1) = both("aten.special_bessel_j0.default", "aten.special_bessel_j1.default");
     let (y0, y1) = both("aten.special_bessel_y0.default", "aten.special_bessel_y1.default");
-    wronskian("J1 Y0 - J0 Y1", (0..x.len()).map(|k| j1[k] * y0[k] - j0[k] * y1[k]).collect(), |x| FRAC_2_PI / x);
+    wronskian("J1 Y0 - J0 Y1", (0..x.len()).map(|k| j1[k] * y0[k] - j0[k] * y1[k]).collect(), |x| {
+        FRAC_2_PI / x
+    });
     let p = grid(-0.999_999, 0.999_999, 301);
     let back: Vec<f64> = of("aten.erfinv.default", &p).into_iter().map(libm::erf).collect();
     close("erf erfinv", &p, &back, |p| p, 1e-300, 1e-14);
     let y = grid(0.1, 26.0, 301);
-    let tail: Vec<f64> = of("aten.special_erfcx.default", &y).iter().zip(&y).map(|(e, y)| e * (-y * y).exp()).collect();
+    let tail: Vec<f64> =
+        of("aten.special_erfcx.default", &y).iter().zip(&y).map(|(e, y)| e * (-y * y).exp()).collect();
     close("e^-x² erfcx x", &y, &tail, libm::erfc, 1e-300, 2e-13);
     // The recurrence of digamma and of its derivatives.
     let z = grid(-7.3, 12.0, 150);
     let next: Vec<f64> = z.iter().map(|z| z + 1.0).collect();
-    let step = |f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> { f(&next).iter().zip(f(&z)).map(|(a, b)| a - b).collect() };
+    let step = |f: &dyn Fn(&[f64]) -> Vec<f64>| -> Vec<f64> {
+        f(&next).iter().zip(f(&z)).map(|(a, b)| a - b).collect()
+    };
     close("ψ(x+1) - ψ(x)", &z, &step(&|z| of("aten.digamma.default", z)), |z| 1.0 / z, 10.0, 1e-14);
     for n in 1..=4u32 {
         let f = |x: &[f64]| {
             let args = json!({ "n": n, "self": { "node": "x0" } });
             let shape = [x.len()];
-            numbers(&run("aten.polygamma.default", args, &[(DType::F64, "float64", &shape, x)], tensor("float64", json!(shape)))[0])
+            numbers(
+                &run(
+                    "aten.polygamma.default",
+                    args,
+                    &[(DType::F64, "float64", &shape, x)],
+                    tensor("float64", json!(shape)),
+                )[0],
+            )
         };
         let factor = (1..=n).map(f64::from).product::<f64>() * if n % 2 == 0 { 1.0 } else { -1.0 };
         let exact = move |z: f64| factor / z.powi(n as i32 + 1);
@@ -165,7 +197,10 @@ fn chebyshev_polynomials_keep_their_recurrence() {
         [("t", |x| x), ("u", |x| 2.0 * x), ("v", |x| 2.0 * x - 1.0), ("w", |x| 2.0 * x + 1.0)];
     for (name, first) in second {
         for shifted in [false, true] {
-            let op = format!("aten.special_{}chebyshev_polynomial_{name}.default", if shifted { "shifted_" } else { "" });
+            let op = format!(
+                "aten.special_{}chebyshev_polynomial_{name}.default",
+                if shifted { "shifted_" } else { "" }
+            );
             for degree in 0..12 {
                 let n = vec![f64::from(degree) + 0.7; x.len()];
                 let recurrence = |x: f64| {
@@ -176,11 +211,19 @@ fn chebyshev_polynomials_keep_their_recurrence() {
                     }
                     a
                 };
-                close(&format!("{op} {degree}"), &x, &values(&op, &["x", "n"], &[&x, &n]), recurrence, 1.0, 1e-12);
+                close(
+                    &format!("{op} {degree}"),
+                    &x,
+                    &values(&op, &["x", "n"], &[&x, &n]),
+                    recurrence,
+                    1.0,
+                    1e-12,
+                );
             }
         }
     }
-    let below = values("aten.special_chebyshev_polynomial_t.default", &["x", "n"], &[&[0.3, 2.0], &[-2.0, -1.0]]);
+    let below =
+        values("aten.special_chebyshev_polynomial_t.default", &["x", "n"], &[&[0.3, 2.0], &[-2.0, -1.0]]);
     assert_eq!(below, [0.0, 0.0]);
 }
 
@@ -189,7 +232,8 @@ fn bits_of_floats() {
     let x: &[f64] = &[0.0, 1.0, -3.5, 1e-310, f64::INFINITY];
     let shape = [x.len()];
     let out = json!([tensor("float64", json!(shape)), tensor("int32", json!(shape))]);
-    let node = json!({ "name": "y", "op": "aten.frexp.Tensor", "args": { "self": { "node": "x0" } }, "out": out });
+    let node =
+        json!({ "name": "y", "op": "aten.frexp.Tensor", "args": { "self": { "node": "x0" } }, "out": out });
     let pick = |i: usize, ty: &str| {
         let got = json!({ "name": "z", "op": "getitem", "args": { "a0": { "node": "y" }, "a1": i }, "out": [tensor(ty, json!(shape))] });
         let g = super::graph(
@@ -201,10 +245,20 @@ fn bits_of_floats() {
     };
     let (m, k) = (pick(0, "float64"), pick(1, "int32"));
     for i in 0..4 {
-        assert_eq!(m[i] * 2f64.powf(k[i] / 2.0) * 2f64.powf(k[i] - k[i] / 2.0), x[i], "{} · 2^{}", m[i], k[i]);
+        assert_eq!(
+            m[i] * 2f64.powf(k[i] / 2.0) * 2f64.powf(k[i] - k[i] / 2.0),
+            x[i],
+            "{} · 2^{}",
+            m[i],
+            k[i]
+        );
         assert!(x[i] == 0.0 || (0.5..1.0).contains(&m[i].abs()));
     }
     assert_eq!((m[4], k[4]), (f64::INFINITY, 0.0));
-    let next = values("aten.nextafter.default", &["self", "other"], &[&[1.0, 0.0, -1.0, 2.0], &[2.0, -1.0, 0.0, 2.0]]);
+    let next = values(
+        "aten.nextafter.default",
+        &["self", "other"],
+        &[&[1.0, 0.0, -1.0, 2.0], &[2.0, -1.0, 0.0, 2.0]],
+    );
     assert_eq!(next, [1.0f64.next_up(), -f64::from_bits(1), (-1.0f64).next_up(), 2.0]);
 }
