@@ -134,7 +134,9 @@ impl Attr {
             let raw = attribute.to_raw();
             if mlir_sys::mlirAttributeIsADenseF64Array(raw) {
                 let n = mlir_sys::mlirDenseArrayGetNumElements(raw);
-                return Some(Self::Floats((0..n).map(|i| mlir_sys::mlirDenseF64ArrayGetElement(raw, i)).collect()));
+                return Some(Self::Floats(
+                    (0..n).map(|i| mlir_sys::mlirDenseF64ArrayGetElement(raw, i)).collect(),
+                ));
             }
         }
         if let Ok(a) = FlatSymbolRefAttribute::try_from(attribute) {
@@ -157,7 +159,11 @@ impl Attr {
             Self::Ints(v) => DenseI64ArrayAttribute::new(context, v).into(),
             // SAFETY: as many numbers as is said; MLIR copies them.
             Self::Floats(v) => unsafe {
-                Attribute::from_raw(mlir_sys::mlirDenseF64ArrayGet(context.to_raw(), v.len() as isize, v.as_ptr()))
+                Attribute::from_raw(mlir_sys::mlirDenseF64ArrayGet(
+                    context.to_raw(),
+                    v.len() as isize,
+                    v.as_ptr(),
+                ))
             },
             Self::Dims(exprs) => dims_attribute(context, exprs)?,
             Self::Elements(e) => e.attribute(),

@@ -308,8 +308,21 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
         _ => {
             let s = g.shape(3);
             let binary = [
-                "add", "and", "atan2", "copysign", "div", "max", "min", "mul", "or", "pow", "rem", "shift_left",
-                "shift_right", "sub", "xor",
+                "add",
+                "and",
+                "atan2",
+                "copysign",
+                "div",
+                "max",
+                "min",
+                "mul",
+                "or",
+                "pow",
+                "rem",
+                "shift_left",
+                "shift_right",
+                "sub",
+                "xor",
             ]
             .contains(&&op[6..]);
             case(vec![t(dtype, &s); if binary { 2 } else { 1 }], vec![], None)

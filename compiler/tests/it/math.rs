@@ -253,7 +253,19 @@ fn powers_and_remainders() {
 /// Angles of points on all rays of special values, and of points with every ratio.
 #[test]
 fn angles() {
-    let special = [0.0, -0.0, 1.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-38, -3e38, 0.41421356, 2.4142135];
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+        1e-38,
+        -3e38,
+        0.41421356,
+        2.4142135,
+    ];
     let mut points: Vec<(f64, f64)> = special.iter().flat_map(|&a| special.map(|b| (a, b))).collect();
     let base = samples32();
     for (i, &a) in base.iter().enumerate().filter(|(_, a)| !a.is_nan()) {
@@ -263,15 +275,19 @@ fn angles() {
     }
     points.truncate(points.len() / 8 * 8);
     let (y, x): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();
-    let (y32, x32): (Vec<f32>, Vec<f32>) = (y.iter().map(|&v| v as f32).collect(), x.iter().map(|&v| v as f32).collect());
+    let (y32, x32): (Vec<f32>, Vec<f32>) =
+        (y.iter().map(|&v| v as f32).collect(), x.iter().map(|&v| v as f32).collect());
     let check = |name: &str, got: f64, exact: f64, ulp: f64, bound: f64| {
         assert!(ulp <= bound, "{name} = {got:e}, exact {exact:e}: {ulp} ulp");
         assert!(got.is_nan() || got.is_sign_negative() == exact.is_sign_negative(), "{name} = {got:e}");
     };
     for (target, emulate) in [("cpu:x86-64-v3", ""), ("cpu:x86-64", ""), ("cpu:x86-64-v3", "nvptx")] {
         let source = kernel("f32", "math.atan2", 2);
-        let compiled =
-            if emulate.is_empty() { Kernel::new(&source, target) } else { Kernel::with(&source, target, emulate) };
+        let compiled = if emulate.is_empty() {
+            Kernel::new(&source, target)
+        } else {
+            Kernel::with(&source, target, emulate)
+        };
         let mut worst = 0f64;
         for ((&y, &x), &r) in y32.iter().zip(&x32).zip(&call(&compiled, &y32, &x32)) {
             let exact = f64::from(y).atan2(f64::from(x));

@@ -17,7 +17,10 @@ fn shift_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     if view.operands[1] != *first {
         return Violation::err(
             "C1",
-            format!("operand 1 is {}, operand 0 is {first}; broadcasts and casts are explicit", view.operands[1]),
+            format!(
+                "operand 1 is {}, operand 0 is {first}; broadcasts and casts are explicit",
+                view.operands[1]
+            ),
         );
     }
     if first.dtype.is_float() || first.dtype == DType::I1 {
@@ -65,13 +68,16 @@ fn bitcast_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
         return Violation::err("C1", format!("changes the shape: {from} to {to}"));
     }
     let pair = [from.dtype, to.dtype];
-    let same_size = [[DType::F32, DType::I32], [DType::F64, DType::I64]].iter().any(|kind| {
-        pair.iter().all(|d| kind.contains(d))
-    });
+    let same_size = [[DType::F32, DType::I32], [DType::F64, DType::I64]]
+        .iter()
+        .any(|kind| pair.iter().all(|d| kind.contains(d)));
     if from.dtype != to.dtype && !same_size {
         return Violation::err(
             "C2",
-            format!("is not defined from {} to {}; defined between f32 and i32, f64 and i64", from.dtype, to.dtype),
+            format!(
+                "is not defined from {} to {}; defined between f32 and i32, f64 and i64",
+                from.dtype, to.dtype
+            ),
         );
     }
     Ok(result)

@@ -135,11 +135,6 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
         })
     }
 
-    /// In another element type.
-    pub fn cast(self, dtype: DType) -> Self {
-        self.with(&[], |cx, v| cx.cast(v[0], dtype))
-    }
-
     /// The same bits in another element type.
     pub fn bits(self, dtype: DType) -> Self {
         self.with(&[], |cx, v| {
@@ -172,11 +167,6 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
     /// `self > other`.
     pub fn gt(self, other: impl Into2<'x, 'c, 'a>) -> Self {
         self.compare(direction::GT, other.of(self))
-    }
-
-    /// `self >= other`.
-    pub fn ge(self, other: impl Into2<'x, 'c, 'a>) -> Self {
-        self.compare(direction::GE, other.of(self))
     }
 
     /// `self == other`.

@@ -121,28 +121,33 @@ fn frexp<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let (out, exponent) = (n.result(0)?.dtype, n.result(1)?.dtype);
     let d = wide(out);
     let x = cx.cast(cx.tensor(n, "self")?, d)?;
-    let (mantissa, bias, smallest, up) =
-        if d == DType::F64 { (52, 1022, f64::MIN_POSITIVE, 54.0) } else { (23, 126, f64::from(f32::MIN_POSITIVE), 25.0) };
+    let (mantissa, bias, smallest, up) = if d == DType::F64 {
+        (52, 1022, f64::MIN_POSITIVE, 54.0)
+    } else {
+        (23, 126, f64::from(f32::MIN_POSITIVE), 25.0)
+    };
     let mask: i64 = (2 * (bias + 1) + 1) << mantissa;
-    fn outside<'x, 'c, 'a>(x: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
-        x.eq(0.0) | x.is_nan() | x.abs().eq(f64::INFINITY)
-    }
-    fn normal<'x, 'c, 'a>(x: Num<'x, 'c, 'a>, smallest: f64, up: f64) -> Num<'x, 'c, 'a> {
-        let bits = integer_of(x.dtype());
-        x.abs().lt(smallest).pick(x * f64::exp2(up), x).bits(bits)
-    }
     let m = calculate(cx, [x], |[x]| {
-        let b = normal(x, smallest, up);
+        let b = normal_bits(x, smallest, f64::exp2(up));
         let b = (b & b.int(!mask)) | b.int(bias << mantissa);
         outside(x).pick(x, b.bits(d))
     })?;
     let k = calculate(cx, [x], |[x]| {
-        let b = normal(x, smallest, up);
+        let b = normal_bits(x, smallest, f64::exp2(up));
         let k = (b & b.int(mask)).op2("shift_right", b.int(mantissa)) - b.int(bias);
         let k = x.abs().lt(smallest).pick(k - b.int(up as i64), k);
         k.or_if(outside(x), 0.0)
     })?;
     Ok(vec![Some(cx.cast(m, out)?), Some(cx.cast(k, exponent)?)])
+}
+
+fn outside<'x, 'c, 'a>(x: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
+    x.eq(0.0) | x.is_nan() | x.abs().eq(f64::INFINITY)
+}
+
+/// The bits of x, multiplied by `up` if its magnitude is below `smallest`.
+fn normal_bits<'x, 'c, 'a>(x: Num<'x, 'c, 'a>, smallest: f64, up: f64) -> Num<'x, 'c, 'a> {
+    x.abs().lt(smallest).pick(x * up, x).bits(integer_of(x.dtype()))
 }
 
 /// The neighbour of x on the side of y: one more or less in the bits, which of a bf16 are the upper half of those of an f32.

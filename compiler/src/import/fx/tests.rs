@@ -1,5 +1,7 @@
 //! The importer on graphs written by hand: printed IR, values by the interpreter, malformed input.
 
+mod special;
+
 use super::{table, to_module};
 use serde_json::{Value as Json, json};
 use strata_dialects::reference::{Rounding, Scalar};
@@ -60,7 +62,6 @@ fn what_has_no_lowering_is_called_in_the_program() {
 }
 
 fn run(op: &str, args: Json, inputs: &[(DType, &str, &[usize], &[f64])], out: Json) -> Vec<RefTensor> {
-    let context = context();
     let declared: Vec<Json> = inputs
         .iter()
         .enumerate()
@@ -69,6 +70,11 @@ fn run(op: &str, args: Json, inputs: &[(DType, &str, &[usize], &[f64])], out: Js
     let node = json!({ "name": "y", "op": op, "args": args, "out": [out] });
     let g =
         graph(json!(declared), json!([node]), json!([{ "name": "y", "permutation": null, "repeated": [] }]));
+    evaluate(&g, inputs)
+}
+
+fn evaluate(g: &Json, inputs: &[(DType, &str, &[usize], &[f64])]) -> Vec<RefTensor> {
+    let context = context();
     let module = to_module(&context, &g.to_string()).unwrap();
     let values: Vec<RefTensor> = inputs
         .iter()

@@ -5,8 +5,8 @@ use super::model::{Arg, Node};
 use super::operand::Operand;
 use super::table::{Entry, one};
 use melior::ir::Value;
-use strata_dialects::{Attr, TensorType};
 use strata_dialects::reference::Scalar;
+use strata_dialects::{Attr, TensorType};
 use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 

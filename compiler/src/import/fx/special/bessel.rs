@@ -138,10 +138,8 @@ fn y<'x, 'c, 'a>(order: u32, x: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
 
 /// `sin(x)/x`; near 0 `Σ (-x²)^k / (2k+1)!`; 0 at infinity.
 fn spherical_j0<'x, 'c, 'a>(x: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
-    let c: Vec<f64> = (0..8u32)
-        .rev()
-        .map(|k| alternating(k) / (1..=2 * k + 1).map(f64::from).product::<f64>())
-        .collect();
+    let c: Vec<f64> =
+        (0..8u32).rev().map(|k| alternating(k) / (1..=2 * k + 1).map(f64::from).product::<f64>()).collect();
     let y = x.abs().lt(0.5).pick((x * x).poly(&c), x.sin() / x);
     y.or_if(x.abs().eq(f64::INFINITY), 0.0)
 }

@@ -4,10 +4,18 @@ use crate::import::fx::calc::{In, Num, binary};
 use crate::import::fx::table::Entry;
 
 pub const TABLE: &[Entry] = &[
-    ("aten.special_chebyshev_polynomial_t", |cx, n| binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::T, x, n))),
-    ("aten.special_chebyshev_polynomial_u", |cx, n| binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::U, x, n))),
-    ("aten.special_chebyshev_polynomial_v", |cx, n| binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::V, x, n))),
-    ("aten.special_chebyshev_polynomial_w", |cx, n| binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::W, x, n))),
+    ("aten.special_chebyshev_polynomial_t", |cx, n| {
+        binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::T, x, n))
+    }),
+    ("aten.special_chebyshev_polynomial_u", |cx, n| {
+        binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::U, x, n))
+    }),
+    ("aten.special_chebyshev_polynomial_v", |cx, n| {
+        binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::V, x, n))
+    }),
+    ("aten.special_chebyshev_polynomial_w", |cx, n| {
+        binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::W, x, n))
+    }),
     ("aten.special_shifted_chebyshev_polynomial_t", |cx, n| {
         binary(cx, n, OPERANDS, In::Double, |x, n| value(Kind::T, x + x - 1.0, n))
     }),

@@ -12,7 +12,9 @@ pub const TABLE: &[Entry] = &[
     ("aten.lgamma", |cx, n| unary(cx, n, "self", In::Double, lgamma)),
     ("aten.digamma", |cx, n| unary(cx, n, "self", In::Double, digamma)),
     ("aten.polygamma", polygamma),
-    ("aten.special_zeta", |cx, n| binary(cx, n, ["self", "other"], In::Double, |s, q| zeta(Order::Any(s), q))),
+    ("aten.special_zeta", |cx, n| {
+        binary(cx, n, ["self", "other"], In::Double, |s, q| zeta(Order::Any(s), q))
+    }),
 ];
 
 /// Bernoulli's numbers `B2, B4, …`.

@@ -3,6 +3,7 @@
 //! Each docstring states the formula. Series have exact coefficients, made here; what has none is a polynomial of `tables`. In f64 the
 //! error is a few units in the 15th digit, of the result or, near zeros of oscillating functions, of their envelope.
 
+mod airy;
 mod bessel;
 mod chebyshev;
 mod error;
@@ -13,7 +14,7 @@ use super::calc::Num;
 use super::table::Entry;
 
 /// The ops, by theme.
-pub const TABLES: [&[Entry]; 4] = [bessel::TABLE, chebyshev::TABLE, error::TABLE, gamma::TABLE];
+pub const TABLES: [&[Entry]; 5] = [airy::TABLE, bessel::TABLE, chebyshev::TABLE, error::TABLE, gamma::TABLE];
 
 /// Euler's constant.
 const EULER: f64 = 0.577_215_664_901_532_9;
