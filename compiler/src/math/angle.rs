@@ -16,7 +16,7 @@ pub fn atan2<'c>(e: &Emit<'c>, y: Val<'c>, x: Val<'c>) -> Val<'c> {
     let steep = e.cmp(Cmp::Gt, a, b);
     let (n, d) = (e.select(steep, b, a), e.select(steep, a, b));
     // Two infinities count as equal numbers, and two zeros as a point on the axis.
-    let endless = e.cmp(Cmp::Eq, n, infinity);
+    let endless = e.ints_bool("andi", e.cmp(Cmp::Eq, a, b), e.cmp(Cmp::Eq, a, infinity));
     let (n, d) = (e.select(endless, one, n), e.select(endless, one, d));
     let d = e.select(e.cmp(Cmp::Eq, d, zero), one, d);
     // The sum below must not overflow.

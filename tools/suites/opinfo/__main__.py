@@ -28,6 +28,7 @@ def arguments():
     p.add_argument("--json", metavar="FILE", help="totals, and a record a sample")
     p.add_argument("--status", metavar="FILE", help="write the page of all ops (docs/status/opinfo.md)")
     p.add_argument("--record", metavar="FILE", help="write verdicts to compare with: what passed, without times or reasons")
+    p.add_argument("--resume", action="store_true", help="leave out what the file of --record has")
     return p.parse_args()
 
 

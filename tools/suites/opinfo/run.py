@@ -21,13 +21,16 @@ def selected(args):
     if not 1 <= index <= count:
         sys.exit(f"--slice {args.slice}: give i/n with 1 <= i <= n")
     modes = args.mode or samples.MODES
-    out = []
+    out, known = [], set()
+    if args.resume and args.record and os.path.exists(args.record):
+        with open(args.record) as f:
+            known = set(json.load(f)["verdicts"])
     for number, dtype, mode in samples.tasks(args.device, modes):
         if number % count != index - 1:
             continue
         if args.only and not any(fnmatch.fnmatchcase(names[number], p) for p in args.only):
             continue
-        if args.dtype and dtype not in args.dtype:
+        if args.dtype and dtype not in args.dtype or f"{names[number]} {dtype} {mode}" in known:
             continue
         out.append(
             {
