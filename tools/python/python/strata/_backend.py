@@ -169,7 +169,7 @@ def compile_whole(gm, inputs, kind, options):
     name = f"{kind}_{next(_numbers)}"
     graph, failure, start = None, None, time.perf_counter()
     try:
-        graph = serialize(gm, inputs, name)
+        graph = serialize(gm, inputs, name, options.get("numerics") == "strict")
         run = _compile(gm, graph, options)
     except Unsupported as e:
         node, reason, next_step = e.node, str(e), "this graph runs in PyTorch, op by op"
