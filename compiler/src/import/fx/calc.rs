@@ -155,22 +155,22 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
     }
 
     /// `self < other`.
-    pub fn lt(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn lt(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.compare(direction::LT, other.of(self))
     }
 
     /// `self <= other`.
-    pub fn le(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn le(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.compare(direction::LE, other.of(self))
     }
 
     /// `self > other`.
-    pub fn gt(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn gt(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.compare(direction::GT, other.of(self))
     }
 
     /// `self == other`.
-    pub fn eq(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn eq(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.compare(direction::EQ, other.of(self))
     }
 
@@ -180,7 +180,7 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
     }
 
     /// `self ? yes : no`.
-    pub fn pick(self, yes: Self, no: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn pick(self, yes: Self, no: impl AsNum<'x, 'c, 'a>) -> Self {
         let no = no.of(yes);
         self.with(&[yes, no], |cx, v| cx.op("select", v))
     }
@@ -191,12 +191,12 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
     }
 
     /// The smaller; NaN if either is.
-    pub fn min(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn min(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.op2("min", other.of(self))
     }
 
     /// The larger; NaN if either is.
-    pub fn max(self, other: impl Into2<'x, 'c, 'a>) -> Self {
+    pub fn max(self, other: impl AsNum<'x, 'c, 'a>) -> Self {
         self.op2("max", other.of(self))
     }
 
@@ -257,18 +257,18 @@ impl<'x, 'c, 'a> Num<'x, 'c, 'a> {
 }
 
 /// What can stand beside a number in a formula.
-pub trait Into2<'x, 'c, 'a> {
+pub trait AsNum<'x, 'c, 'a> {
     /// As a number of the type of `like`.
     fn of(self, like: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a>;
 }
 
-impl<'x, 'c, 'a> Into2<'x, 'c, 'a> for Num<'x, 'c, 'a> {
+impl<'x, 'c, 'a> AsNum<'x, 'c, 'a> for Num<'x, 'c, 'a> {
     fn of(self, _: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
         self
     }
 }
 
-impl<'x, 'c, 'a> Into2<'x, 'c, 'a> for f64 {
+impl<'x, 'c, 'a> AsNum<'x, 'c, 'a> for f64 {
     fn of(self, like: Num<'x, 'c, 'a>) -> Num<'x, 'c, 'a> {
         like.c(self)
     }
@@ -276,7 +276,7 @@ impl<'x, 'c, 'a> Into2<'x, 'c, 'a> for f64 {
 
 macro_rules! operators {
     ($($trait:ident $method:ident $op:literal),*) => {$(
-        impl<'x, 'c, 'a, T: Into2<'x, 'c, 'a>> $trait<T> for Num<'x, 'c, 'a> {
+        impl<'x, 'c, 'a, T: AsNum<'x, 'c, 'a>> $trait<T> for Num<'x, 'c, 'a> {
             type Output = Self;
             fn $method(self, other: T) -> Self {
                 self.op2($op, other.of(self))

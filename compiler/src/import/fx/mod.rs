@@ -8,6 +8,7 @@ mod attention;
 mod calc;
 mod create;
 mod elementary;
+mod exact;
 mod fallback;
 mod index;
 mod lower;
@@ -66,6 +67,7 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     let region = Region::new();
     let block = region.append_block(block);
     let mut cx = Cx::new(Builder::at_end(context, block, unknown), graph.sizes);
+    cx.strict = graph.strict;
     for (i, input) in graph.inputs.iter().enumerate() {
         if let Input::Tensor { meta, permutation, .. } = input {
             let mut value: Value = block.argument(i).map_err(|e| e.to_string())?.into();

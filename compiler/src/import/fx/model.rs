@@ -15,6 +15,8 @@ pub struct Graph {
     pub name: String,
     /// Its symbols.
     pub sizes: Sizes,
+    /// Whether results have to be PyTorch's, bit by bit, where one op decides them.
+    pub strict: bool,
     /// Its arguments.
     pub inputs: Vec<Input>,
     /// Its ops, in order.
@@ -152,7 +154,8 @@ pub fn parse(json: &str) -> Result<Graph, String> {
     let inputs = list(&json, "inputs")?.iter().map(|i| input(i, &mut sizes)).collect::<Result<_, _>>()?;
     let nodes = list(&json, "nodes")?.iter().map(|n| node(n, &mut sizes)).collect::<Result<_, _>>()?;
     let outputs = list(&json, "outputs")?.iter().map(output).collect::<Result<_, _>>()?;
-    Ok(Graph { name: text(&json, "name")?, sizes, inputs, nodes, outputs })
+    let strict = json["numerics"].as_str() == Some("strict");
+    Ok(Graph { name: text(&json, "name")?, sizes, strict, inputs, nodes, outputs })
 }
 
 fn list<'j>(json: &'j Json, key: &str) -> Result<&'j Vec<Json>, String> {

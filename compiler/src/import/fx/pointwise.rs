@@ -118,8 +118,11 @@ pub fn floor_div<'c, 'a>(cx: &Cx<'c, 'a>, a: Value<'c, 'a>, b: Value<'c, 'a>) ->
     let floor = cx.op("floor", &[q])?;
     let far = cx.compare(direction::GT, cx.op("sub", &[q, floor])?, cx.like(q, 0.5)?)?;
     let rounded = cx.op("select", &[far, cx.op("add", &[floor, one])?, floor])?;
-    let by_zero = cx.compare(direction::EQ, b, cx.like(b, 0.0)?)?;
-    cx.op("select", &[by_zero, cx.op("div", &[a, b])?, rounded])
+    let (zero, plain) = (cx.like(b, 0.0)?, cx.op("div", &[a, b])?);
+    // A zero has the quotient's sign.
+    let signed = cx.op("copysign", &[zero, plain])?;
+    let rounded = cx.op("select", &[cx.compare(direction::EQ, q, zero)?, signed, rounded])?;
+    cx.op("select", &[cx.compare(direction::EQ, b, zero)?, plain, rounded])
 }
 
 fn remainder<'c, 'a>(cx: &Cx<'c, 'a>, a: Value<'c, 'a>, b: Value<'c, 'a>) -> One<'c, 'a> {

@@ -4,7 +4,7 @@ use super::fallback;
 use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Node};
 use super::{
-    attention, create, elementary, index, norm, pointwise, pool, products, reduce, scan, scatter, special,
+    attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter, special,
     unary, views,
 };
 use melior::ir::Value;
@@ -93,6 +93,11 @@ fn lower<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         return pick(cx, n);
     }
     let Some(f) = TABLE.get(n.base()) else { return Err("no lowering for this op".into()) };
+    if cx.strict
+        && let Some(reason) = exact::left_to_pytorch(n)
+    {
+        return Err(reason.into());
+    }
     if !views::keeps_bits(n.base())
         && let Some(foreign) = foreign_type(cx, n)
     {

@@ -134,6 +134,30 @@ fn values_are_pytorchs() {
     );
 }
 
+/// In strict numerics PyTorch runs what no other code rounds alike, and nothing else.
+#[test]
+fn strict_numerics_leaves_functions_to_pytorch() {
+    let meta = tensor("float32", json!([4]));
+    let node = |name: &str, op: &str, args: Json| json!({ "name": name, "op": op, "args": args, "out": [meta] });
+    let x = json!({ "node": "x" });
+    let mut g = graph(
+        json!([{ "name": "x", "meta": meta }]),
+        json!([
+            node("a", "aten.exp.default", json!({ "self": x })),
+            node("b", "aten.pow.Tensor_Scalar", json!({ "self": { "node": "a" }, "exponent": 2 })),
+            node("c", "aten.pow.Tensor_Scalar", json!({ "self": { "node": "b" }, "exponent": 2.5 })),
+            node("d", "aten.sqrt.default", json!({ "self": { "node": "c" } })),
+        ]),
+        json!([{ "name": "d", "permutation": null, "repeated": [] }]),
+    );
+    assert_eq!(print(&g).matches("custom_call").count(), 0);
+    g["numerics"] = json!("strict");
+    let strict = print(&g);
+    let left: Vec<&str> = strict.lines().filter(|l| l.contains("custom_call")).collect();
+    assert_eq!(left.len(), 2, "{strict}");
+    assert!(left[0].contains("aten.exp") && left[1].contains("aten.pow"), "{strict}");
+}
+
 #[test]
 fn malformed_graphs_are_errors() {
     let empty = graph(json!([]), json!([]), json!([]));

@@ -65,15 +65,29 @@ _FURTHER = """
 """
 
 
+# Pointwise ops that PyTorch rounds otherwise than its decompositions of them do: whole in strict numerics, for PyTorch to run.
+_ROUNDED_AS_ONE = """
+    addcdiv addcmul elu gelu glu ldexp lerp log_sigmoid_forward logaddexp logaddexp2 logit mish sigmoid silu
+    sinc softplus special_log_ndtr special_ndtr special_xlog1py xlogy
+"""
+
+
 @functools.cache
-def _decompositions():
+def _decompositions(strict=False):
     from torch._decomp import core_aten_decompositions, get_decompositions
 
     table = dict(core_aten_decompositions())
     table.update(get_decompositions([getattr(torch.ops.aten, name) for name in _FURTHER.split()]))
     # It hands the backward op the probabilities for the logarithms of the sums, and hides the attention.
     table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    if strict:
+        whole = set(_ROUNDED_AS_ONE.split())
+        table = {op: f for op, f in table.items() if str(op).split(".")[1] not in whole}
     return table
+
+
+def _strict(options):
+    return options.get("numerics") == "strict"
 
 
 def backend(gm, example_inputs, *, mode=None, options=None):
@@ -95,7 +109,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        decompositions=_decompositions(),
+        decompositions=_decompositions(_strict(options)),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
@@ -118,7 +132,7 @@ def _report_dynamo(gm):
 
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
-    expand(gm, _decompositions())
+    expand(gm, _decompositions(_strict(options)))
     run, strides = _compile_parts(gm, inputs, kind, options)
     if kind == "forward":
         _report_strides(strides)
@@ -169,7 +183,7 @@ def compile_whole(gm, inputs, kind, options):
     name = f"{kind}_{next(_numbers)}"
     graph, failure, start = None, None, time.perf_counter()
     try:
-        graph = serialize(gm, inputs, name)
+        graph = serialize(gm, inputs, name, _strict(options))
         run = _compile(gm, graph, options)
     except Unsupported as e:
         node, reason, next_step = e.node, str(e), "this graph runs in PyTorch, op by op"

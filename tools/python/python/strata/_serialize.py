@@ -90,8 +90,8 @@ def memory_order(shape, strides):
 
 
 class _Serializer:
-    def __init__(self, gm, given, name):
-        self.gm, self.given, self.name = gm, given, name
+    def __init__(self, gm, given, name, strict):
+        self.gm, self.given, self.name, self.strict = gm, given, name, strict
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
         self.symbols, self.env, self.device = {}, None, None
         self.bound, self.dense = {}, {}
@@ -333,6 +333,7 @@ class _Serializer:
             "version": VERSION,
             "name": self.name,
             "device": device.type,
+            "numerics": "strict" if self.strict else "default",
             "symbols": [symbol_facts(s, self.env) for _, s in sorted(self.symbols.items())],
             "inputs": self.inputs,
             "nodes": self.nodes,
@@ -380,6 +381,6 @@ def _strides(val):
     return [expr_of(s) for s in val.stride()] if isinstance(val, torch.Tensor) else None
 
 
-def serialize(gm, given, name):
-    """The graph for the compiler; `given` are its arguments, as far as they are known. Raises Unsupported where it has to run in PyTorch."""
-    return _Serializer(gm, given, name).run()
+def serialize(gm, given, name, strict=False):
+    """The graph for the compiler; `given` are its arguments, as far as they are known; `strict`: numerics. Raises Unsupported where it has to run in PyTorch."""
+    return _Serializer(gm, given, name, strict).run()
