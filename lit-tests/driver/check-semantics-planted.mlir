@@ -21,6 +21,25 @@
 // RUN: %{graph},test-shift-slice 2>&1 | %{found}PASS=test-shift-slice
 // RUN: %{graph},test-size-is-hint 2>&1 | %{found}PASS=test-size-is-hint
 //
+// Lowerings: the same program goes through one that does a thing wrong.
+// DEFINE: %{lower} = not strata-opt %t/graph.mlir --check-semantics --reproducer-dir=%t -o /dev/null
+// DEFINE: %{block} = not strata-opt %S/../models/gpt2-block.mlir --check-semantics --reproducer-dir=%t -o /dev/null
+// DEFINE: %{kernels} = decompose-composites,legalize-library-calls,canonicalize,cse,fuse-epilogues,fuse,outline-kernels
+// DEFINE: %{lowered} = FileCheck %s --check-prefix=LOWERED -D
+// RUN: %{lower} --passes=test-decompose-softmax 2>&1 | %{lowered}PASS=test-decompose-softmax
+// RUN: %{block} --passes=test-decompose-layer-norm 2>&1 | %{lowered}PASS=test-decompose-layer-norm
+// RUN: %{block} --passes=test-decompose-attention 2>&1 | %{lowered}PASS=test-decompose-attention
+// RUN: %{block} --passes=test-fuse-epilogues-without-bias 2>&1 | %{lowered}PASS=test-fuse-epilogues-without-bias
+// RUN: %{block} --passes=decompose-composites,fuse,test-outline-kernels-swapped 2>&1 | %{lowered}PASS=test-outline-kernels-swapped
+// RUN: %{lower} --passes=%{kernels},test-linalg-sum-from-one 2>&1 | %{lowered}PASS=test-linalg-sum-from-one
+// RUN: %{lower} --passes=%{kernels},test-linalg-swap-subtrahend 2>&1 | %{lowered}PASS=test-linalg-swap-subtrahend
+// RUN: %{lower} --passes=%{kernels},test-linalg-slice-from-zero 2>&1 | %{lowered}PASS=test-linalg-slice-from-zero
+// RUN: %{block} --passes=%{kernels},test-linalg-other-index 2>&1 | %{lowered}PASS=test-linalg-other-index
+// RUN: %{lower} --passes=%{kernels},graph-to-linalg,test-loops-short-loop --target=cpu:x86-64-v3 2>&1 | %{lowered}PASS=test-loops-short-loop
+// RUN: %{lower} --passes=%{kernels},graph-to-linalg,test-loops-drop-last-tile --target=nvptx:sm_90a 2>&1 | %{lowered}PASS=test-loops-drop-last-tile
+// RUN: %{lower} --passes=%{kernels},graph-to-linalg,test-loops-max-for-sum --target=nvptx:sm_90a 2>&1 | %{lowered}PASS=test-loops-max-for-sum
+// LOWERED: error: step {{[0-9]+}}, '[[PASS]]' changes what @{{.*}} computes: {{(result|it has no result)}}
+//
 // The tensor level:
 // RUN: strata-opt %t/graph.mlir --compile-to=tensor -o %t/tensor.mlir
 // DEFINE: %{tensor} = not strata-opt %t/tensor.mlir --check-semantics --reproducer-dir=%t -o /dev/null --passes=cse

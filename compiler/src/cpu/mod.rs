@@ -23,7 +23,13 @@ pub fn compile<'c>(
     target: &Target,
 ) -> Result<codegen::CompiledObject, Failure> {
     let options = BTreeMap::from([("emulate".to_owned(), "none".to_owned())]);
-    let cx = PassCx { context, target: target.clone(), options, stats: RefCell::default() };
+    let cx = PassCx {
+        context,
+        target: target.clone(),
+        options,
+        stats: RefCell::default(),
+        rewrites: Default::default(),
+    };
     (loop_to_cpu::PASS.run)(&cx, module)?;
     (expand_math::PASS.run)(&cx, module)?;
     codegen::compile_object(context, module, target)

@@ -1,5 +1,6 @@
 //! The one pass runner: passes, pipelines, phases, traces, reproducers.
 
+pub mod bisect;
 pub mod child;
 pub mod diagnostics;
 pub mod expected;

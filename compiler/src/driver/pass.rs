@@ -3,7 +3,7 @@
 use crate::target::Target;
 use melior::Context;
 use melior::ir::{Location, Module};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -80,6 +80,18 @@ pub struct PassCx<'c> {
     pub options: BTreeMap<String, String>,
     /// Counters for `--stats`.
     pub stats: RefCell<BTreeMap<String, u64>>,
+    /// The rewrites it has made, and may make.
+    pub rewrites: Rewrites,
+}
+
+/// A count of a pass's rewrites, with a limit: what went wrong in a pass is found by running it with less of them (`--bisect`). For passes
+/// that make single rewrites, any number of which leaves a right program.
+#[derive(Debug, Default)]
+pub struct Rewrites {
+    /// How many may be made; any number where there is none.
+    pub limit: Option<u64>,
+    /// How many were wanted.
+    pub wanted: Cell<u64>,
 }
 
 impl PassCx<'_> {
@@ -97,6 +109,13 @@ impl PassCx<'_> {
     /// Whether the option `numerics` asks for `strict` numerics.
     pub fn strict(&self) -> Result<bool, Failure> {
         Ok(self.parsed::<Numerics>("numerics")? == Numerics::Strict)
+    }
+
+    /// Whether the pass may make one more rewrite, which it then does. Counts it.
+    pub fn may_rewrite(&self) -> bool {
+        let wanted = self.rewrites.wanted.get() + 1;
+        self.rewrites.wanted.set(wanted);
+        self.rewrites.limit.is_none_or(|limit| wanted <= limit)
     }
 
     /// Adds to a counter.

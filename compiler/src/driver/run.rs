@@ -1,7 +1,8 @@
 //! The loop that runs steps. Everything that watches a pipeline (printing, diffs, traces, checks) is an `Observer`.
 
+use crate::driver::bisect::Point;
 use crate::driver::diagnostics::{Collector, Diagnostic};
-use crate::driver::pass::PassCx;
+use crate::driver::pass::{PassCx, Rewrites};
 use crate::driver::step::{Step, StepKind};
 use crate::target::Target;
 use melior::Context;
@@ -22,8 +23,8 @@ pub struct RunConfig {
     pub target: Target,
     /// Verify after each upstream step (own passes are always verified).
     pub verify_each: bool,
-    /// Run only so many steps.
-    pub limit: Option<usize>,
+    /// Run only a part.
+    pub limit: Option<Point>,
     /// Keep what a step was given, so that a failure can be reproduced.
     pub keep_input: bool,
 }
@@ -66,6 +67,8 @@ pub struct StepRecord {
     pub verify_seconds: f64,
     /// The pass's counters.
     pub stats: BTreeMap<String, u64>,
+    /// The rewrites that it wanted to make, where it counts them.
+    pub rewrites: u64,
 }
 
 /// Watches a run. A diagnostic as an error stops it.
@@ -137,7 +140,7 @@ pub fn run<'c>(
 ) -> Result<Report, Box<Stopped>> {
     let collector = Collector::new(context);
     let mut report = Report::default();
-    let count = steps.len().min(config.limit.unwrap_or(usize::MAX));
+    let count = config.limit.map_or(steps.len(), |point| point.step.min(steps.len()));
     report.skipped = steps.len() - count;
 
     let stop = |cause: Cause, number: usize, said: Vec<Diagnostic>, input: Option<String>| {
@@ -175,24 +178,28 @@ pub fn run<'c>(
 
         let input = config.keep_input.then(|| clone(module));
         let started = Instant::now();
-        let (result, stats) = match (&step.kind, &managers[i]) {
+        let (result, stats, rewrites) = match (&step.kind, &managers[i]) {
             (StepKind::Own(pass, options), _) => {
                 let cx = PassCx {
                     context,
                     target: config.target.clone(),
                     options: options.clone(),
                     stats: RefCell::default(),
+                    rewrites: Rewrites {
+                        limit: config.limit.filter(|p| p.step == at.number).and_then(|p| p.rewrites),
+                        ..Rewrites::default()
+                    },
                 };
                 let result =
                     guarded(&step.name, || (pass.run)(&cx, module).map_err(|f| Diagnostic::from_failure(&f)));
-                (result, cx.stats.into_inner())
+                (result, cx.stats.into_inner(), cx.rewrites.wanted.get())
             }
             (_, Some(manager)) => {
                 let ran = manager
                     .run(module)
                     .map_err(|_| Diagnostic::error(None, format!("the pass '{}' failed", step.name)))
                     .map_err(|d| (Cause::Pass, d));
-                (ran, BTreeMap::new())
+                (ran, BTreeMap::new(), 0)
             }
             (_, None) => unreachable!("every upstream step has a manager"),
         };
@@ -228,6 +235,7 @@ pub fn run<'c>(
             seconds: ran,
             verify_seconds,
             stats,
+            rewrites,
         };
         for observer in observers.iter_mut() {
             observer.after(at, &record, module).map_err(|d| {

@@ -29,6 +29,7 @@ pub fn compile<'c>(
         target: Target::Nvptx { chip: chip.to_owned() },
         options,
         stats: RefCell::default(),
+        rewrites: Default::default(),
     };
     (loop_to_gpu::PASS.run)(&cx(BTreeMap::new()), module)?;
     (math_to_nvvm::PASS.run)(&cx(BTreeMap::from([("numerics".to_owned(), numerics.to_owned())])), module)?;

@@ -26,6 +26,9 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
             for op in ir::ops(body) {
                 let Some(spec) = strata_dialects::ops::lookup(ir::name(&op)) else { continue };
                 let Lowering::Composite(decompose) = spec.lowering else { continue };
+                if !cx.may_rewrite() {
+                    continue;
+                }
                 let view = OpView::new(&op).map_err(|m| Failure::new(op.location(), m))?;
                 let builder = Builder::before(cx.context, op);
                 let operands: Vec<_> = op.operands().collect();

@@ -63,7 +63,7 @@ struct Sum<'c, 'a> {
 }
 
 fn bias<'c>(cx: &PassCx<'c>, add: OperationRef<'c, '_>) -> Result<(), String> {
-    let Some(sum) = sum_of(add)? else { return Ok(()) };
+    let Some(sum) = sum_of(add)?.filter(|_| cx.may_rewrite()) else { return Ok(()) };
     let view = OpView::new(&sum.product)?;
     let mut values = [operand(&sum.product, 0), operand(&sum.product, 1), sum.vector];
     let mut replaced = add;

@@ -24,7 +24,7 @@ const TARGETS: [&str; 2] = ["cpu:x86-64-v3", "nvptx:sm_90a"];
 fn to_linalg<'c>(context: &'c Context, module: &Module<'c>, numerics: &str) -> Result<(), Failure> {
     let options = BTreeMap::from([("numerics".to_owned(), numerics.to_owned())]);
     let target = TARGETS[0].parse().expect("a target");
-    let cx = PassCx { context, target, options, stats: RefCell::default() };
+    let cx = PassCx { context, target, options, stats: RefCell::default(), rewrites: Default::default() };
     (strata_compiler::tensor::graph_to_linalg::PASS.run)(&cx, module)
 }
 
@@ -35,8 +35,13 @@ fn to_loops<'c>(
     schedule: &str,
 ) -> Result<(), Failure> {
     let options = BTreeMap::from([("schedule".to_owned(), schedule.to_owned())]);
-    let cx =
-        PassCx { context, target: target.parse().expect("a target"), options, stats: RefCell::default() };
+    let cx = PassCx {
+        context,
+        target: target.parse().expect("a target"),
+        options,
+        stats: RefCell::default(),
+        rewrites: Default::default(),
+    };
     (PASS.run)(&cx, module)?;
     assert!(module.as_operation().verify(), "the loops do not verify:\n{}", module.as_operation());
     Ok(())

@@ -9,6 +9,7 @@ mod interp_graph;
 mod interp_loops;
 mod loop_emission;
 mod math;
+mod reduced_faults;
 mod strided;
 mod support;
 mod tensor_equivalence;

@@ -39,7 +39,7 @@ pub fn run_pass_with<'c>(
         pass.options.iter().map(|o| (o.name.to_owned(), o.default.to_owned())).collect();
     options.extend(set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
     let target: Target = target.parse().expect("a target");
-    let cx = PassCx { context, target, options, stats: RefCell::default() };
+    let cx = PassCx { context, target, options, stats: RefCell::default(), rewrites: Default::default() };
     (pass.run)(&cx, module)?;
     assert!(
         module.as_operation().verify(),

@@ -21,7 +21,13 @@ const BUDGET: u64 = 10_000_000;
 pub fn lower<'c>(context: &'c Context, module: &Module<'c>) -> Result<(), Failure> {
     let options = PASS.options.iter().map(|o| (o.name.to_owned(), o.default.to_owned())).collect();
     let target = Target::Cpu { cpu: "x86-64".into(), features: String::new() };
-    let cx = PassCx { context, target, options, stats: RefCell::new(BTreeMap::new()) };
+    let cx = PassCx {
+        context,
+        target,
+        options,
+        stats: RefCell::new(BTreeMap::new()),
+        rewrites: Default::default(),
+    };
     (PASS.run)(&cx, module)?;
     assert!(module.as_operation().verify(), "the result does not verify:\n{}", module.as_operation());
     Ok(())

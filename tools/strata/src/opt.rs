@@ -1,5 +1,6 @@
 //! `strata opt`: passes over MLIR.
 
+mod bisect;
 pub(crate) mod job;
 mod list;
 pub(crate) mod supervise;
@@ -9,6 +10,7 @@ use job::Job;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use strata_compiler::driver::bisect::Point;
 use strata_compiler::driver::diagnostics::Diagnostic;
 use strata_compiler::driver::observe::Filter;
 use strata_compiler::driver::session::Watch;
@@ -112,9 +114,18 @@ pub struct Args {
     /// Print, parse and print the result again, and compare
     #[arg(long, help_heading = "Finding faults")]
     pub verify_roundtrip: bool,
-    /// Run the first N steps only, and say which
-    #[arg(long, value_name = "N", help_heading = "Finding faults")]
-    pub bisect_limit: Option<usize>,
+    /// Run the first N steps only [of the last one M rewrites only], and say which
+    #[arg(long, value_name = "N[.M]", help_heading = "Finding faults")]
+    pub bisect_limit: Option<Point>,
+    /// Find the first bad step and rewrite: by itself (run), or asking each time (bad to begin, then good or bad)
+    #[arg(long, value_name = "HOW", conflicts_with_all = ["bisect_limit", "split_input_file"], help_heading = "Finding faults")]
+    pub bisect: Option<bisect::How>,
+    /// With --bisect=run: the IR is good where this shell command succeeds on its file, which it gets as last argument or for {}
+    #[arg(long, value_name = "COMMAND", requires = "bisect", help_heading = "Finding faults")]
+    pub good_if: Option<String>,
+    /// With --bisect=good and bad: what is known so far
+    #[arg(long, value_name = "FILE", default_value = ".strata-bisect.json", help_heading = "Finding faults")]
+    pub bisect_state: PathBuf,
     /// Treat parts between lines `// -----` as separate programs
     #[arg(long, help_heading = "Finding faults")]
     pub split_input_file: bool,
@@ -187,6 +198,8 @@ impl Args {
 pub fn main(args: &Args, arguments: &[OsString]) -> ExitCode {
     let done = if args.list_passes.is_some() || args.list_phases || args.list_ops {
         list::print(args)
+    } else if let Some(how) = args.bisect {
+        Job::new(args).and_then(|job| bisect::run(args, &job, how))
     } else if args.in_process || args.worker.is_some() {
         Job::new(args).and_then(|job| worker::run(args, &job))
     } else {

@@ -3,10 +3,11 @@
 use super::{array, each, planted, set};
 use crate::driver::pass::{Level::Loop, Pass, PassCx};
 use crate::ir;
-use melior::ir::attribute::{DenseI64ArrayAttribute, IntegerAttribute};
+use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Value, ValueLike};
 use strata_dialects::Builder;
+use strata_dialects::types::DYNAMIC;
 
 pub(super) static PASSES: &[Pass] = &[
     planted(Loop, "test-short-loop", "mistake: ends loops one step early", |cx, m| {
@@ -76,9 +77,26 @@ fn upper_bounds(op: OperationRef<'_, '_>) -> Option<Vec<i64>> {
 pub(super) fn drop_last_tile<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
     let outermost = ir::name(&op.parent_operation()?) == "func.func";
     let mut bounds = upper_bounds(op)?;
-    let last = bounds.last_mut().filter(|n| outermost && **n > 1)?;
+    let last = bounds.last_mut().filter(|n| outermost && (**n > 1 || **n == DYNAMIC as i64))?;
+    if *last == DYNAMIC as i64 {
+        return end_earlier(cx, op);
+    }
     *last -= 1;
     set(cx, op, "staticUpperBound", &array(&bounds))
+}
+
+/// Takes one off the last upper bound, which is an operand.
+fn end_earlier<'c>(cx: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {
+    let groups = DenseI32ArrayAttribute::try_from(op.attribute("operandSegmentSizes").ok()?).ok()?;
+    let last = (groups.element(0).ok()? + groups.element(1).ok()?).checked_sub(1)? as usize;
+    // SAFETY: the value lives as long as the module, and the difference stands before its user.
+    unsafe {
+        let upper: Value<'c, 'c> = Value::from_raw(op.operand(last).ok()?.to_raw());
+        let builder = Builder::before(cx.context, op);
+        let end = builder.value("arith.subi", &[upper, builder.index(1)], upper.r#type(), &[]);
+        mlir_sys::mlirOperationSetOperand(op.to_raw(), last as isize, end.to_raw());
+    }
+    Some(())
 }
 
 fn share_scratch<'c>(_: &PassCx<'c>, op: OperationRef<'c, '_>) -> Option<()> {

@@ -34,7 +34,13 @@ fn after<'c>(
     edit: super::Edit,
 ) -> Result<(), Failure> {
     let options = lowering.options.iter().map(|o| (o.name.to_owned(), o.default.to_owned())).collect();
-    let own = PassCx { context: cx.context, target: cx.target.clone(), options, stats: Default::default() };
+    let own = PassCx {
+        context: cx.context,
+        target: cx.target.clone(),
+        options,
+        stats: Default::default(),
+        rewrites: Default::default(),
+    };
     (lowering.run)(&own, module)?;
     each(cx, module, names, edit)
 }

@@ -35,6 +35,9 @@ pub enum Checks {
     Semantics(u64),
 }
 
+/// Characters of a message that are shown: results can be long.
+const LONGEST: usize = 200;
+
 /// How it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -93,8 +96,12 @@ impl Ending {
             Kind::Died(code) => format!("ends the process with code {}{pass}", code - 256),
             Kind::Slow => format!("takes too long{pass}"),
         };
-        let message = self.message.lines().next().unwrap_or_default();
-        if message.is_empty() { how } else { format!("{how}: {message}") }
+        let line = self.message.lines().next().unwrap_or_default();
+        let message: String = line.chars().take(LONGEST).collect();
+        match (message.is_empty(), message.len() < line.len()) {
+            (true, _) => how,
+            (false, more) => format!("{how}: {message}{}", if more { " …" } else { "" }),
+        }
     }
 }
 

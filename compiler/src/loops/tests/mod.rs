@@ -16,6 +16,7 @@ fn lower<'c>(context: &'c Context, text: &str, target: &str, schedule: &str) -> 
         target: target.parse().expect("a target"),
         options: BTreeMap::from([("schedule".to_owned(), schedule.to_owned())]),
         stats: RefCell::default(),
+        rewrites: Default::default(),
     };
     (super::linalg_to_loops::PASS.run)(&cx, &module)?;
     assert!(module.as_operation().verify(), "the output verifies:\n{}", module.as_operation());

@@ -22,7 +22,11 @@ pub fn supervised(arguments: &[OsString]) -> Option<ExitCode> {
         return Some(if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let tool = arguments.get(1).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
-    let lines = [format!("error: strata {tool} {end}"), format!("note: {}", levels_before())];
+    let next = match tool.as_str() {
+        "reduce" => "the file of -o holds the smallest program that was found".to_owned(),
+        _ => levels_before(),
+    };
+    let lines = [format!("error: strata {tool} {end}"), format!("note: {next}")];
     Some(super::fail_as(&lines, arguments.iter().any(|a| a == "--json")))
 }
 

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use strata_compiler::driver::bisect::Point;
 use strata_compiler::driver::child::{self, End};
 use strata_compiler::driver::diagnostics::Diagnostic;
 use strata_compiler::driver::step::pipeline_text;
@@ -27,15 +28,10 @@ pub fn run(args: &Args, job: &Job, arguments: &[OsString]) -> Result<bool, Strin
         .prefix("strata-opt-")
         .tempdir()
         .map_err(|e| format!("error: cannot make a scratch folder: {e}"))?;
-    if args.program.file == Path::new("-") {
-        std::fs::write(scratch.path().join("stdin"), &job.input)
-            .map_err(|e| format!("error: cannot keep standard input: {e}"))?;
-    }
-    let limit =
-        args.timeout.map(|s| Duration::try_from_secs_f64(s).map_err(|e| format!("error: --timeout: {e}")));
+    keep_input(args, job, scratch.path())?;
     let mut command = this_program("opt")?;
     command.args(&arguments[1..]).arg("--worker").arg(scratch.path());
-    let end = child::run(&mut command, limit.transpose()?)
+    let end = child::run(&mut command, limit(args)?)
         .map_err(|e| format!("error: cannot start a child process: {e}"))?;
     if let End::Code(code @ (0 | 1)) = end {
         return Ok(code == 0);
@@ -62,22 +58,50 @@ pub fn run(args: &Args, job: &Job, arguments: &[OsString]) -> Result<bool, Strin
     Ok(false)
 }
 
-/// Steps are deterministic: the IR before the fatal one is made again by running those before it.
-fn reproduce(args: &Args, job: &Job, part: usize, step: usize, scratch: &Path) -> Option<String> {
-    let before = scratch.join("before.mlir");
-    let mut command = this_program("opt").ok()?;
-    command.arg(&args.program.file).arg("--worker").arg(scratch).arg("-o").arg(&before);
-    command.arg(format!("--part={part}")).arg(format!("--bisect-limit={}", step - 1));
+/// How long a child process may take.
+pub(super) fn limit(args: &Args) -> Result<Option<Duration>, String> {
+    let limit = |s| Duration::try_from_secs_f64(s).map_err(|e| format!("error: --timeout: {e}"));
+    args.timeout.map(limit).transpose()
+}
+
+/// The child process that runs the first steps only and writes what they leave.
+pub(super) fn part_of(
+    args: &Args,
+    job: &Job,
+    scratch: &Path,
+    point: Point,
+    output: &Path,
+) -> Result<Command, String> {
+    let mut command = this_program("opt")?;
+    command.arg(&args.program.file).arg("--worker").arg(scratch).arg("-o").arg(output);
+    command.arg(format!("--bisect-limit={point}")).arg(format!("--verify-each={}", job.verify_each));
     if job.is_reproducer {
         command.arg("--run-reproducer");
     } else {
         command.arg(format!("--passes={}", pipeline_text(&job.steps)));
     }
-    if args.split_input_file {
-        command.arg("--split-input-file");
-    }
     if let Some(target) = &job.target_text {
         command.arg(format!("--target={target}"));
+    }
+    Ok(command)
+}
+
+/// Keeps standard input where child processes find it.
+pub(super) fn keep_input(args: &Args, job: &Job, scratch: &Path) -> Result<(), String> {
+    if args.program.file != Path::new("-") {
+        return Ok(());
+    }
+    std::fs::write(scratch.join("stdin"), &job.input)
+        .map_err(|e| format!("error: cannot keep standard input: {e}"))
+}
+
+/// Steps are deterministic: the IR before the fatal one is made again by running those before it.
+fn reproduce(args: &Args, job: &Job, part: usize, step: usize, scratch: &Path) -> Option<String> {
+    let before = scratch.join("before.mlir");
+    let mut command = part_of(args, job, scratch, Point::after(step - 1), &before).ok()?;
+    command.arg(format!("--part={part}"));
+    if args.split_input_file {
+        command.arg("--split-input-file");
     }
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let end = child::run(&mut command, Some(Duration::from_secs(600))).ok()?;

@@ -8,9 +8,10 @@ use std::io::Write;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
+use strata_compiler::driver::bisect::Point;
 use strata_compiler::driver::diagnostics::{Diagnostic, Source};
 use strata_compiler::driver::observe::ReproducerWriter;
-use strata_compiler::driver::run::{Observer, RunConfig};
+use strata_compiler::driver::run::{Observer, Report, RunConfig};
 use strata_compiler::driver::semantics::{Checked, Semantics};
 use strata_compiler::driver::session::{Outcome, PrintStyle, Progress, process};
 use strata_compiler::driver::trace::Trace;
@@ -67,13 +68,7 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
         sessions.push((std::mem::take(&mut outcome.times), outcome.report.take()));
     }
     if let Some(limit) = args.bisect_limit {
-        let last = job.steps[..limit.min(job.steps.len())].last().map(|s| s.text());
-        eprintln!(
-            "bisect: ran {} of {} steps{}",
-            limit.min(job.steps.len()),
-            job.steps.len(),
-            last.map(|l| format!(", the last was {l}")).unwrap_or_default()
-        );
+        tell_limit(args, job, limit, sessions.last().and_then(|(_, r)| r.as_ref()));
     }
     let output = outputs.join("// -----\n\n");
     if !(args.verify_diagnostics && outputs.is_empty()) {
@@ -122,6 +117,24 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
         eprintln!("{object}");
     }
     Ok(ok)
+}
+
+/// Says what a limit has left out; for the parent too, the number of rewrites that the last step wanted to make.
+fn tell_limit(args: &Args, job: &Job, limit: Point, report: Option<&Report>) {
+    let ran = &job.steps[..limit.step.min(job.steps.len())];
+    let last = report.and_then(|r| r.steps.last());
+    let rewrites = match (limit.rewrites, last) {
+        (Some(made), Some(record)) => {
+            format!(" with {} of {} rewrites", made.min(record.rewrites), record.rewrites)
+        }
+        _ => String::new(),
+    };
+    let name = ran.last().map(|l| format!(", the last was {}", l.text())).unwrap_or_default();
+    eprintln!("bisect: ran {} of {} steps{name}{rewrites}", ran.len(), job.steps.len());
+    if let (Some(scratch), Some(record)) = (&args.worker, last) {
+        // Without the note the search ends with the step.
+        let _ = std::fs::write(scratch.join("rewrites"), record.rewrites.to_string());
+    }
 }
 
 fn observers<'a>(

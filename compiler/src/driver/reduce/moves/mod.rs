@@ -174,3 +174,22 @@ pub static MOVES: &[Move] = &[
         edit: Edit::Module(attributes::simplify),
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_move() {
+        let page = include_str!("../../../../../docs/strata-reduce.md");
+        let rows: String = MOVES.iter().map(|m| format!("| `{}` | {} |\n", m.name, m.summary)).collect();
+        assert!(page.contains(&rows), "docs/strata-reduce.md should hold:\n{rows}");
+    }
+
+    #[test]
+    fn places_are_counted_and_chosen() {
+        let mut places = Places::new(1..3);
+        let chosen: Vec<bool> = (0..4).map(|_| places.next()).collect();
+        assert_eq!((chosen, places.met()), (vec![false, true, true, false], 4));
+    }
+}
