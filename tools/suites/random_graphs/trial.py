@@ -33,7 +33,7 @@ def one_backend(program, backend):
     """The differences of the calls with a backend."""
     problems, f = {}, None
     for second in (False, True) if program.dynamic else (False,):
-        found = oracle.expected(program, second)
+        found = getattr(program, "found", {}).get(second) or oracle.expected(program, second)
         inputs = program.make_inputs(second=second)
         with torch.set_grad_enabled(program.grad):
             f = f or compiled(program, [i.detach().clone().requires_grad_(i.requires_grad) if program.grad else i for i in program.make_inputs()], backend)
