@@ -98,12 +98,13 @@ def main():
         return one(args.only)
     log = open(args.json, "w") if args.json else None
     statuses, kinds, fallbacks, ops, started = collections.Counter(), collections.defaultdict(list), collections.Counter(), collections.Counter(), time.time()
-    done = 0
+    done = dynamic = 0
     for job, answer in workers.over("trial:trial_of_number", ({"number": n} for n in args.numbers), args.jobs, args.timeout):
         done += 1
         statuses[answer["status"]] += 1
         fallbacks.update(answer.get("fallbacks", ()))
-        ops.update({k: answer.get("counters", {}).get(k, 0) for k in ("kernels", "library_calls", "fallbacks")})
+        ops.update({k: answer.get("counters", {}).get(k, 0) for k in ("kernels", "library_calls", "fallbacks", "recompiled")})
+        dynamic += "recompiled" in answer.get("counters", {})
         if answer["status"] in FAILED:
             kinds[signature(answer)].append(answer | {"number": job["number"]})
         if log:
@@ -125,11 +126,11 @@ def main():
     sums = {
         "script": "random_graphs", "programs": len(args.numbers) - statuses["none"], "first": args.numbers[0], "count": args.count,
         "failed": failed, "statuses": dict(statuses), "seconds": round(took, 1), "per_second": round(done / took, 2), "processor_seconds": round(spent, 1),
-        **dict(ops), "fallback_ops": dict(fallbacks.most_common()),
+        "dynamic": dynamic, **dict(ops), "fallback_ops": dict(fallbacks.most_common()),
     }  # fmt: skip
     if log:
         print(json.dumps(sums), file=log)
-    print(f"{sums['programs']} programs from number {args.numbers[0]} in {took:.0f} s ({spent:.0f} s of processor time): {text_of(statuses)}; {ops['kernels']} kernels, {ops['library_calls']} library calls, {ops['fallbacks']} ops left to PyTorch")
+    print(f"{sums['programs']} programs from number {args.numbers[0]} in {took:.0f} s ({spent:.0f} s of processor time): {text_of(statuses)}; {ops['kernels']} kernels, {ops['library_calls']} library calls, {ops['fallbacks']} ops left to PyTorch; {ops['recompiled']} of {dynamic} dynamic ones compiled again")
     return int(failed > 0)
 
 

@@ -1,0 +1,42 @@
+"""Random program 183, reduced (eager): eager: a whole graph runs in PyTorch: error: node as_strided_scatter (aten.as_strided_scatter.default): aten.as_strided_scatter.default reads the memory of an operand that is not contiguous
+  next: to see it again: strata opt --run-reproducer /tmp/strata-0/reproducers/strata-3bbd6b11715b.json
+
+Prints the results of PyTorch and of Strata."""
+
+import torch
+import torch.nn.functional as F
+
+f32 = torch.float32
+i64 = torch.int64
+
+
+def program(a2, v0):
+    v4 = F.embedding(a2, v0)
+    v5 = torch.as_strided(v4, (2, 3), (1, 2))
+    return (v5, )
+
+
+def inputs():
+    return [
+        torch.tensor([0, 2, 1, 2, 0, 1], dtype=i64).as_strided((2, 3), (3, 1), 0),  # a2
+        torch.tensor([-0.332, 0.881, -2.0], dtype=f32).as_strided((3, 1), (1, 1), 0).requires_grad_(),  # v0
+    ]
+
+
+GRAD, DYNAMIC = True, None
+
+
+def run(f, given):
+    results = f(*given)
+    if GRAD:
+        leaves = [a for a in given if a.requires_grad]
+        roots = [r for r in results if r.requires_grad]
+        results = [*results, *torch.autograd.grad(roots, leaves, [torch.ones_like(r) for r in roots], allow_unused=True)]
+    return [*results, *given]
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    compiled = torch.compile(program, backend="strata", fullgraph=True)
+    for want, got in zip(run(program, inputs()), run(compiled, inputs())):
+        print("PyTorch", want, "\nStrata ", got)
