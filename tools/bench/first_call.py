@@ -34,14 +34,15 @@ def child(name, device, backend, small):
     import zoo
 
     torch.manual_seed(0)
-    model, x = zoo.MODELS[name].build(device, small)
+    model, inputs = zoo.MODELS[name].build(device, small)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    model, x = model.eval().to(device, dtype), x.to(device, dtype if x.is_floating_point() else None)
+    model = model.eval().to(device, dtype)
+    inputs = [x.to(device, dtype if x.is_floating_point() else None) for x in inputs]
     clock = measure.Clock(device)
     with torch.no_grad():
         if device == "cuda":
-            model(x)
-        row = {"seconds": measure.seconds(lambda: measure.compiled(model, backend)(x), clock)}
+            model(*inputs)
+        row = {"seconds": measure.seconds(lambda: measure.compiled(model, backend)(*inputs), clock)}
     if backend == "strata":
         import strata
 

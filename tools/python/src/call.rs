@@ -179,7 +179,8 @@ impl Callable {
     }
 
     fn symbols(&self, given: &Bound<'_, PyList>) -> PyResult<Vec<i64>> {
-        let value = |place: &crate::spec::Place| {
+        let value = |place: &Option<crate::spec::Place>| {
+            let Some(place) = place else { return Ok(0) };
             let object = given.get_item(place.argument)?;
             match place.dim {
                 None => object.extract(),
