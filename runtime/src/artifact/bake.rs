@@ -21,7 +21,8 @@ impl Artifact {
                 bail!(Input, "a value for input {number}; @{} has {}", plan.name, plan.inputs.len());
             };
             let buffer = &plan.buffers[input.buffer.0 as usize];
-            let sizes = |list: &[crate::sym::Expr]| list.iter().map(|e| e.as_const()).collect::<Option<Vec<_>>>();
+            let sizes =
+                |list: &[crate::sym::Expr]| list.iter().map(|e| e.as_const()).collect::<Option<Vec<_>>>();
             let shape = sizes(&buffer.shape).ok_or_else(|| {
                 err!(Input, "the size of input %{} is a symbol: it cannot be a constant", input.name)
             })?;
@@ -78,8 +79,8 @@ impl Artifact {
 
 #[cfg(test)]
 mod tests {
-    use crate::exec::Executable;
     use crate::device::cpu::CpuDevice;
+    use crate::exec::Executable;
     use crate::tensor::HostTensor;
     use crate::testing::artifact;
     use std::sync::Arc;

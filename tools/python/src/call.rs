@@ -102,8 +102,7 @@ impl Callable {
         let placed = unsafe { self.exe.place(&sizes.layout, &inputs, &mut memory, stream) };
         let (outputs, scratch, raised) = (memory.outputs, memory.scratch, memory.raised);
         let placed = placed.map_err(|e| raised.map_or(Fault::Runtime(e), Fault::Raised))?;
-        let mut host =
-            TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
+        let mut host = TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
         let done = py.detach(|| {
             let mut run = || {
                 let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };

@@ -44,7 +44,14 @@ pub fn export(
         }
         let bytes = v.shape().iter().product::<i64>() as usize * v.dtype()?.size();
         // SAFETY: a contiguous tensor, which `weights` keeps.
-        values.push((*number, if bytes == 0 { &[] } else { unsafe { std::slice::from_raw_parts(v.ptr().0 as *const u8, bytes) } }));
+        values.push((
+            *number,
+            if bytes == 0 {
+                &[]
+            } else {
+                unsafe { std::slice::from_raw_parts(v.ptr().0 as *const u8, bytes) }
+            },
+        ));
     }
     let mut options = compile_options(&target, options)?;
     if !target.starts_with("sm_") && target != "cpu" {
@@ -95,7 +102,10 @@ impl Loaded {
     fn run<'py>(&self, arguments: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyList>> {
         let expected = self.callable.spec.arguments.len();
         if arguments.len() != expected {
-            return Err(PyValueError::new_err(format!("{expected} tensors are expected, got {}", arguments.len())));
+            return Err(PyValueError::new_err(format!(
+                "{expected} tensors are expected, got {}",
+                arguments.len()
+            )));
         }
         self.callable.call(arguments, None).map_err(|fault| match fault {
             Fault::Runtime(e) => raise(&e),

@@ -86,8 +86,13 @@ pub fn compile(
         if libraries != Libraries::ALL {
             options.extra.insert("libraries".to_owned(), libraries.to_string());
         }
-        let found =
-            cached::compile(&cache, server.as_deref(), || server::client(server.clone()), Source::Fx(json), options)?;
+        let found = cached::compile(
+            &cache,
+            server.as_deref(),
+            || server::client(server.clone()),
+            Source::Fx(json),
+            options,
+        )?;
         if found.cached {
             HITS.fetch_add(1, Ordering::Relaxed);
         }
