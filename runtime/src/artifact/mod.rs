@@ -2,6 +2,7 @@
 //!
 //! [`format`] has the layout. The same artifact always has the same bytes.
 
+mod bake;
 mod constants;
 mod format;
 

@@ -34,7 +34,8 @@ impl std::str::FromStr for Key {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || err!(Input, "'{text}' is no key: 64 hexadecimal digits").next("pass a key as it was printed");
+        let bad =
+            || err!(Input, "'{text}' is no key: 64 hexadecimal digits").next("pass a key as it was printed");
         let digit = |i: usize| text.get(2 * i..2 * i + 2).and_then(|d| u8::from_str_radix(d, 16).ok());
         let bytes: Option<Vec<u8>> = (0..32).map(digit).collect();
         bytes.filter(|_| text.len() == 64).and_then(|b| Self::from_bytes(&b)).ok_or_else(bad)

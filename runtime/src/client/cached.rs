@@ -149,7 +149,8 @@ mod tests {
     #[test]
     fn a_changed_compiler_is_another() {
         let dir = tempfile::tempdir().unwrap();
-        let (cache, file) = (Cache::new(Some(dir.path().join("cache")), 1 << 20, 0), dir.path().join("strata"));
+        let (cache, file) =
+            (Cache::new(Some(dir.path().join("cache")), 1 << 20, 0), dir.path().join("strata"));
         std::fs::write(&file, b"one").unwrap();
         let one = compiler(&cache, Some(&file)).unwrap();
         assert_eq!(compiler(&cache, Some(&file)).unwrap(), one);

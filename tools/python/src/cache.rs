@@ -54,7 +54,11 @@ pub fn cache_has_entries(folder: Option<&str>) -> bool {
 /// The bytes kept under a key.
 #[pyfunction]
 #[pyo3(signature = (key, folder=None))]
-pub fn cache_get<'py>(py: Python<'py>, key: &str, folder: Option<&str>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+pub fn cache_get<'py>(
+    py: Python<'py>,
+    key: &str,
+    folder: Option<&str>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
     let key: Key = key.parse().map_err(|e: Error| raise(&e))?;
     Ok(cache(folder).get(key).map(|bytes| PyBytes::new(py, &bytes)))
 }

@@ -102,8 +102,7 @@ impl Callable {
         let placed = unsafe { self.exe.place(&sizes.layout, &inputs, &mut memory, stream) };
         let (outputs, scratch, raised) = (memory.outputs, memory.scratch, memory.raised);
         let placed = placed.map_err(|e| raised.map_or(Fault::Runtime(e), Fault::Raised))?;
-        let mut host =
-            TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
+        let mut host = TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
         let done = py.detach(|| {
             let mut run = || {
                 let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };
@@ -179,7 +178,8 @@ impl Callable {
     }
 
     fn symbols(&self, given: &Bound<'_, PyList>) -> PyResult<Vec<i64>> {
-        let value = |place: &crate::spec::Place| {
+        let value = |place: &Option<crate::spec::Place>| {
+            let Some(place) = place else { return Ok(0) };
             let object = given.get_item(place.argument)?;
             match place.dim {
                 None => object.extract(),

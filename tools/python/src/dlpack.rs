@@ -1,8 +1,8 @@
 //! PyTorch's tensors by the table of functions that it offers in `torch.Tensor.__dlpack_c_exchange_api__` (DLPack 1.2).
 
+use crate::torch::Torch;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
-use crate::torch::Torch;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ffi::{CStr, c_int, c_void};

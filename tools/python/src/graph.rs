@@ -37,7 +37,7 @@ pub struct Compiled {
 }
 
 /// Devices by kind and number.
-fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc<dyn Device>> {
+pub fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc<dyn Device>> {
     type Devices = BTreeMap<(u32, i32, i32), Arc<dyn Device>>;
     static DEVICES: OnceLock<Mutex<Devices>> = OnceLock::new();
     let mut devices = DEVICES.get_or_init(Mutex::default).lock().unwrap_or_else(|e| e.into_inner());
@@ -86,8 +86,13 @@ pub fn compile(
         if libraries != Libraries::ALL {
             options.extra.insert("libraries".to_owned(), libraries.to_string());
         }
-        let found =
-            cached::compile(&cache, server.as_deref(), || server::client(server.clone()), Source::Fx(json), options)?;
+        let found = cached::compile(
+            &cache,
+            server.as_deref(),
+            || server::client(server.clone()),
+            Source::Fx(json),
+            options,
+        )?;
         if found.cached {
             HITS.fetch_add(1, Ordering::Relaxed);
         }
@@ -113,7 +118,7 @@ pub fn compile(
     Ok(compiled)
 }
 
-fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileOptions> {
+pub fn compile_options(target: &str, given: &Bound<'_, PyDict>) -> PyResult<CompileOptions> {
     let mut options = CompileOptions {
         target: if target == "cpu" { Target::Host } else { Target::Cuda(target.to_owned()) },
         ..CompileOptions::default()

@@ -7,10 +7,10 @@ use crate::torch::TorchType;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex};
+use strata_runtime::DType;
 use strata_runtime::device::{DevicePtr, TensorRef};
 use strata_runtime::exec::{Executable, LaidOut, Layout, Origin};
 use strata_runtime::plan::Place;
-use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 /// Sets of sizes that are kept.
@@ -113,7 +113,9 @@ impl Sizes {
             results.push(match made {
                 Made::Constant(_) | Made::Given(_) => Ready::AsSaid,
                 Made::Size(e) => Ready::Size(value(e, symbols)?),
-                Made::Output { number, gaps: Some(Gaps { shape, strides, offset: Some(offset) }), .. } => {
+                Made::Output {
+                    number, gaps: Some(Gaps { shape, strides, offset: Some(offset) }), ..
+                } => {
                     let out = layout.result(plan, *number)?;
                     Ready::View(View {
                         origin: out.origin,
@@ -152,7 +154,11 @@ impl Sizes {
     }
 
     /// How a result lies in memory, as PyTorch sees it: type, sizes, strides.
-    pub fn form<'a>(&'a self, spec: &'a Spec, number: usize) -> Option<(&'a TorchType, &'a [i64], &'a [i64])> {
+    pub fn form<'a>(
+        &'a self,
+        spec: &'a Spec,
+        number: usize,
+    ) -> Option<(&'a TorchType, &'a [i64], &'a [i64])> {
         let (at, shape, strides) = self.forms.get(number)?.as_ref()?;
         match &spec.results[*at] {
             Made::Output { dtype, .. } => Some((dtype, shape, strides)),

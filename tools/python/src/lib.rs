@@ -7,6 +7,7 @@
 mod cache;
 mod call;
 mod dlpack;
+mod export;
 mod fault;
 mod graph;
 mod host;
@@ -82,6 +83,7 @@ fn emit(kind: &str, reason: &str, location: &str, next_step: &str) -> PyResult<(
 fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("StrataError", m.py().get_type::<StrataError>())?;
     m.add_class::<graph::Compiled>()?;
+    m.add_class::<export::Loaded>()?;
     for f in [
         wrap_pyfunction!(cache::cache_has_entries, m)?,
         wrap_pyfunction!(cache::cache_get, m)?,
@@ -90,6 +92,8 @@ fn strata_native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(reset_events, m)?,
         wrap_pyfunction!(events, m)?,
         wrap_pyfunction!(emit, m)?,
+        wrap_pyfunction!(export::export, m)?,
+        wrap_pyfunction!(export::load, m)?,
         wrap_pyfunction!(server::start_server, m)?,
         wrap_pyfunction!(server::server_pid, m)?,
         wrap_pyfunction!(server::stop_server, m)?,

@@ -77,7 +77,8 @@ pub struct Place {
 pub struct Spec {
     pub arguments: Vec<Argument>,
     pub results: Vec<Made>,
-    pub symbols: Vec<Place>,
+    /// None where it is not needed.
+    pub symbols: Vec<Option<Place>>,
 }
 
 impl Spec {
@@ -90,7 +91,7 @@ impl Spec {
             let argument = place.get_item(1)?.extract()?;
             let dim = if place.len()? > 2 { Some(place.get_item(2)?.extract()?) } else { None };
             names.insert(name.extract::<String>()?, symbols.len() as u32);
-            symbols.push(Place { argument, dim });
+            symbols.push(Some(Place { argument, dim }));
         }
         let sizes = |list: &Bound<'_, PyAny>| -> PyResult<Vec<Expr>> {
             list.try_iter()?.map(|e| expression(&e?, &names)).collect()

@@ -15,8 +15,7 @@ type Handle = *mut c_void;
 
 #[derive(Clone, Copy)]
 struct Functions {
-    empty_strided:
-        unsafe extern "C" fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> i32,
+    empty_strided: unsafe extern "C" fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> i32,
     reinterpret: unsafe extern "C" fn(Handle, i64, *const i64, *const i64, i64, *mut Handle) -> i32,
     data_ptr: unsafe extern "C" fn(Handle, *mut *mut c_void) -> i32,
     delete: unsafe extern "C" fn(Handle) -> i32,
@@ -59,7 +58,9 @@ pub fn use_torch(py: Python<'_>, module: &Bound<'_, PyAny>, library: Option<&str
 
 /// PyTorch, once the package has handed it over.
 pub fn torch(py: Python<'_>) -> PyResult<&Torch> {
-    TORCH.get(py).ok_or_else(|| PyRuntimeError::new_err("PyTorch is unknown; import strata, not strata_native"))
+    TORCH
+        .get(py)
+        .ok_or_else(|| PyRuntimeError::new_err("PyTorch is unknown; import strata, not strata_native"))
 }
 
 /// A library that the process has loaded already; null where it has not.
@@ -202,7 +203,10 @@ impl Torch {
 
     /// A copy on another device. Of a scalar the value is sent with the work that writes it: nothing waits for a copy.
     pub fn move_to<'py>(&self, t: &Bound<'py, PyAny>, device: DlDevice) -> PyResult<Bound<'py, PyAny>> {
-        if device.kind == CPU || t.call_method0("dim")?.extract::<usize>()? > 0 || t.getattr("is_cuda")?.extract()? {
+        if device.kind == CPU
+            || t.call_method0("dim")?.extract::<usize>()? > 0
+            || t.getattr("is_cuda")?.extract()?
+        {
             return t.call_method1("to", (device.name(),));
         }
         let kwargs = PyDict::new(t.py());
@@ -267,8 +271,9 @@ impl Tensor {
                 let mut view = std::ptr::null_mut();
                 let rank = shape.len() as i64;
                 // SAFETY: a live handle, lists of as many numbers as said.
-                let status =
-                    unsafe { (h.1.reinterpret)(h.0, rank, shape.as_ptr(), strides.as_ptr(), offset, &mut view) };
+                let status = unsafe {
+                    (h.1.reinterpret)(h.0, rank, shape.as_ptr(), strides.as_ptr(), offset, &mut view)
+                };
                 match status {
                     0 => Self::Handle(Owned(view, h.1)).object(py),
                     _ => Err(failed("a view of a tensor", status)),

@@ -1,14 +1,20 @@
 """What the tests share: a comparison of the backend with eager execution, measured against float64."""
 
 import copy
+import os
 import pathlib
 import sys
+import tempfile
 
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-import strata
+# No run finds what an earlier one left; set before anything is compiled.
+_CACHE = tempfile.TemporaryDirectory(prefix="strata-tests-", ignore_cleanup_errors=True)
+os.environ["STRATA_CACHE_DIR"] = _CACHE.name
+
+import strata  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # The benchmark's scripts: beside this folder in what `cargo xtask pack` makes, a level higher in the repository.

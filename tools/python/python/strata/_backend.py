@@ -39,6 +39,11 @@ def find_server():
     return shutil.which("strata")
 
 
+def _functions():
+    native.use_exchange_table(torch.Tensor.__dlpack_c_exchange_api__)
+    native.use_torch(torch, os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_python.so"))
+
+
 def _prepare(cache_dir):
     """Takes PyTorch's functions, and where there is no cache starts the server without waiting for it. Problems show when something is
     compiled."""
@@ -48,8 +53,7 @@ def _prepare(cache_dir):
             return
         _ready = True
         with contextlib.suppress(Exception):
-            native.use_exchange_table(torch.Tensor.__dlpack_c_exchange_api__)
-            native.use_torch(torch, os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_python.so"))
+            _functions()
         with contextlib.suppress(Exception):
             if not native.cache_has_entries(cache_dir):
                 native.start_server(find_server())

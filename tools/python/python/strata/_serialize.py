@@ -331,7 +331,8 @@ class _Serializer:
         symbols = self.bind_symbols()
         graph = {
             "version": VERSION,
-            "name": self.name,
+            # Without its number: equal graphs have one entry in the cache.
+            "name": self.name.rsplit("_", 1)[0],
             "device": device.type,
             "numerics": "strict" if self.strict else "default",
             "symbols": [symbol_facts(s, self.env) for _, s in sorted(self.symbols.items())],
