@@ -2,12 +2,13 @@
 
 Options: ``numerics`` ("default", "strict"), ``fallback`` ("allow", "warn", "error"), ``dump_dir``, ``cache_dir``. What falls back, crashes or
 is recompiled is an event: ``STRATA_LOGS=fallbacks,...`` prints them, ``events()`` and ``counters()`` return them; ``explain(f)(*args)``
-says what becomes of a function.
+says what becomes of a function. ``STRATA_CROSSCHECK=N`` compares the first N calls of every graph with PyTorch.
 """
 
 from ._backend import backend
+from ._crosscheck import WrongResult
 from ._events import counters, events, reset_counters
 from ._explain import Explanation, explain
 from ._options import FallbackError, FallbackWarning
 
-__all__ = ["Explanation", "FallbackError", "FallbackWarning", "backend", "counters", "events", "explain", "reset_counters"]
+__all__ = ["Explanation", "FallbackError", "FallbackWarning", "WrongResult", "backend", "counters", "events", "explain", "reset_counters"]

@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import _cache, _cuts, _fresh, _options, _records, _split, reproduce
+from . import _cache, _crosscheck, _cuts, _fresh, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._expand import expand
@@ -183,6 +183,7 @@ def compile_whole(gm, inputs, kind, options):
         _record(gm, graph, kind, plan, run.timings(), time.perf_counter() - start)
         for op, reason, location in _records.host_calls(plan):
             _options.fallback(options, op, reason, location, event=False)
+        run = _crosscheck.checked(run, gm, options, graph.location)
         shared = _fresh.shared(gm, graph, plan)
         return _fresh.copied(run, shared) if shared else run, [r.strides for r in graph.results]
     if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
