@@ -84,6 +84,8 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     options = _options.parse(mode, options)
     _prepare(options.get("cache_dir"))
     _report_dynamo(gm)
+    if mode in ("reduce-overhead", "max-autotune") and any(isinstance(x, torch.Tensor) and x.is_cuda for x in example_inputs):
+        events.emit("skipped_cuda_graphs", f"mode {mode!r} asks for CUDA graphs, which are not made yet", "", "results are the same; calls cost what they cost by default")
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -128,6 +130,7 @@ def compile_fx(gm, inputs, kind, options):
 def _compile_parts(gm, inputs, kind, options):
     """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
     cuts = _cuts.find(gm)
+    before = _records.mark()
     for _ in gm.graph.nodes:
         try:
             if cuts:
@@ -135,6 +138,7 @@ def _compile_parts(gm, inputs, kind, options):
             return compile_whole(gm, inputs, kind, options)
         except _Refused as e:
             cuts[e.node] = e.reason
+            _records.forget(before)
     raise AssertionError("a node was refused twice")
 
 
