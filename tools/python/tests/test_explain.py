@@ -198,3 +198,31 @@ def test_the_minifier_of_dynamo(tmp_path, dying):
     assert "backend='strata'" in launcher.read_text()
     code, out, err = run(tmp_path, launcher, **dying)
     assert "Wrote minimal repro out to repro.py" in out + err, (out, err)
+
+
+def test_wrong_numbers_are_found_and_leave_a_reproducer(tmp_path, monkeypatch):
+    from strata import _backend
+
+    monkeypatch.setenv("STRATA_CROSSCHECK", "2")
+    monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path))
+    check(lambda x: (x.relu() * 2, x.sum(-1), x.argmax()), torch.randn(3, 4))
+
+    class Off:
+        """A compiled graph whose first result is off by a thousandth."""
+
+        def __init__(self, run):
+            self.run = run
+
+        def __getattr__(self, name):
+            return getattr(self.run, name)
+
+        def __call__(self, args):
+            out = self.run(args)
+            return [out[0] * 1.001, *out[1:]]
+
+    compile_graph = _backend._compile
+    monkeypatch.setattr(_backend, "_compile", lambda *a: Off(compile_graph(*a)))
+    with pytest.raises(strata.WrongResult, match="result 0 differs") as raised:
+        torch.compile(lambda x: (x.relu() * 3, x + 1), backend="strata")(torch.ones(3, 4))
+    path = str(raised.value).rsplit("python ", 1)[1]
+    assert "torch.ops.aten.relu.default" in open(path).read() and "tensor([3, 4], [4, 1], torch.float32" in open(path).read()

@@ -337,3 +337,11 @@ def test_a_copy_of_what_is_written_afterwards():
     x, y = torch.zeros(3), torch.ones(3)
     kept = torch.compile(f, backend="strata")(x, y)
     assert (kept.tolist(), x.tolist(), y.tolist()) == ([0.0] * 3, [1.0] * 3, [0.0] * 3)
+
+
+def test_writing_into_a_constant_result_leaves_the_next_call_alone():
+    f = torch.compile(lambda x: (x + 1, torch.tensor([1.0, 2.0]), torch.zeros(2)), backend="strata")
+    for _ in range(2):
+        _, a, b = f(torch.ones(2))
+        assert (a.tolist(), b.tolist()) == ([1.0, 2.0], [0.0, 0.0])
+        a.add_(5), b.add_(5)

@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import _cache, _cuts, _fresh, _options, _records, _split, reproduce
+from . import _cache, _crosscheck, _cuts, _fresh, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._expand import expand
@@ -102,6 +102,8 @@ def backend(gm, example_inputs, *, mode=None, options=None):
     options = _options.parse(mode, options)
     _prepare(options.get("cache_dir"))
     _report_dynamo(gm)
+    if mode in ("reduce-overhead", "max-autotune") and any(isinstance(x, torch.Tensor) and x.is_cuda for x in example_inputs):
+        events.emit("skipped_cuda_graphs", f"mode {mode!r} asks for CUDA graphs, which are not made yet", "", "results are the same; calls cost what they cost by default")
 
     def compiler(kind):
         def compile_graph(fx, inputs):
@@ -146,6 +148,7 @@ def compile_fx(gm, inputs, kind, options):
 def _compile_parts(gm, inputs, kind, options):
     """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
     cuts = _cuts.find(gm)
+    before = _records.mark()
     for _ in gm.graph.nodes:
         try:
             if cuts:
@@ -153,6 +156,7 @@ def _compile_parts(gm, inputs, kind, options):
             return compile_whole(gm, inputs, kind, options)
         except _Refused as e:
             cuts[e.node] = e.reason
+            _records.forget(before)
     raise AssertionError("a node was refused twice")
 
 
@@ -201,6 +205,7 @@ def compile_whole(gm, inputs, kind, options):
         _record(gm, graph, kind, plan, run.timings(), time.perf_counter() - start)
         for op, reason, location in _records.host_calls(plan):
             _options.fallback(options, op, reason, location, event=False)
+        run = _crosscheck.checked(run, gm, options, graph.location)
         shared = _fresh.shared(gm, graph, plan)
         return _fresh.copied(run, shared) if shared else run, [r.strides for r in graph.results]
     if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):

@@ -30,8 +30,8 @@ def _roots(plan):
 
 
 def storage(val):
-    """What two fake tensors have in common that share memory."""
-    return StorageWeakRef(val.untyped_storage()) if isinstance(val, torch.Tensor) and val.layout == torch.strided else None
+    """A number that two fake tensors have in common that share memory."""
+    return StorageWeakRef(val.untyped_storage()).cdata if isinstance(val, torch.Tensor) and val.layout == torch.strided else None
 
 
 def shared(gm, graph, plan):
@@ -50,7 +50,7 @@ def shared(gm, graph, plan):
         root, own = roots.get(places[made.value]), storage(node.meta.get("val"))
         if root not in owners:
             owners[root] = own
-        elif owners[root] != own:
+        elif own is None or owners[root] != own:
             found.append(number)
     return found
 

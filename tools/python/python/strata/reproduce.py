@@ -111,7 +111,7 @@ def outcome(graph, inputs, options):
 
     from ._backend import _prepare, compile_fx
 
-    _prepare()
+    _prepare(None)
     fakes = torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True)
     given = [fakes.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     gm = torch.fx.symbolic_trace(graph) if not isinstance(graph, GraphModule) else graph
