@@ -63,7 +63,7 @@ def _prepare(cache_dir):
 # What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
 _FURTHER = """
     _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
-    bucketize diag dist fmax fmin grid_sampler_2d ldexp lcm narrow_copy nll_loss rrelu_with_noise_backward
+    bucketize diag dist grid_sampler_2d narrow_copy nll_loss rrelu_with_noise_backward
     tril_indices triu_indices upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
     upsample_trilinear3d special_ndtr batch_norm_backward
 """
