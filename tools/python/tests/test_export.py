@@ -1,6 +1,7 @@
 """Models in files: exported, run by `strata run` without Python, loaded again as functions of tensors."""
 
 import os
+import re
 import subprocess
 
 import numpy as np
@@ -48,9 +49,9 @@ def test_a_model_by_name_with_dynamic_sizes(tmp_path):
     rows = torch.export.Dim("rows", min=2, max=64)
     x, mask, shift = torch.randn(5, 8), torch.rand(5, 8) > 0.5, torch.randn(8)
     strata.export(net, (x, mask), {"shift": shift}, path=path, dynamic_shapes={"x": {0: rows}, "mask": {0: rows}, "shift": None})
-    # The tied weight once: fc and norm with biases, the buffer, and the constant.
-    assert path.stat().st_size < 4 * (8 * 8 + 5 * 8) + 12000
     loaded = strata.load(path)
+    # The tied weight once: two of fc, two of norm, the buffer, and the constant.
+    assert len(set(re.findall(r"in constants at (\d+)", loaded.plan()))) == 6
     assert loaded.inputs == ["x", "mask", "shift"] and loaded.device == "cpu" and '"rows"' in loaded.plan()
     for n in (2, 5, 33):
         x, mask = torch.randn(n, 8), torch.rand(n, 8) > 0.5
