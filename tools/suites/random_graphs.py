@@ -86,7 +86,8 @@ def keep(answer, worker, folder):
 
     p, a = shrink.shrink(program.Program.of_json(answer["program"]), lambda data: worker.ask({"program": data}))
     folder.mkdir(parents=True, exist_ok=True)
-    problem = "; ".join(f"{k}: {v}" for k, v in a.get("problems", {}).items()).replace("\\", "/").replace('"', "'").replace("\n", " ")
+    # A path of this machine says nothing elsewhere.
+    problem = "; ".join(f"{k}: {v}" for k, v in a.get("problems", {}).items()).replace("\\", "/").replace('"', "'").split("\n  next: ")[0].replace("\n", " ")
     file = folder / f"program_{p.number}.py"
     file.write_text(program.script(p, f"Random program {p.number}, reduced ({a['status']}): {problem[:300]}"))
     return file, p, a

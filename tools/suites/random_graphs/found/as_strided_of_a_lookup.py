@@ -1,5 +1,4 @@
-"""Random program 183, reduced (eager): eager: a whole graph runs in PyTorch: error: node as_strided_scatter (aten.as_strided_scatter.default): aten.as_strided_scatter.default reads the memory of an operand that is not contiguous
-  next: to see it again: strata opt --run-reproducer /tmp/strata-0/reproducers/strata-3bbd6b11715b.json
+"""Random program 183, reduced. It gave (eager): eager: a whole graph runs in PyTorch: error: node as_strided_scatter (aten.as_strided_scatter.default): aten.as_strided_scatter.default reads the memory of an operand that is not contiguous
 
 Prints the results of PyTorch and of Strata."""
 

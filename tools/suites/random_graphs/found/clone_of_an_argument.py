@@ -1,4 +1,4 @@
-"""Random program 12, reduced (wrong): results[0]: shares memory with argument 0 instead of None
+"""Random program 12, reduced. It gave (wrong): results[0]: shares memory with argument 0 instead of None
 
 Prints the results of PyTorch and of Strata."""
 

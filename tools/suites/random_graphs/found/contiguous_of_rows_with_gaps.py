@@ -1,4 +1,4 @@
-"""Random program 4198, reduced (wrong): results[0]: strides (2, 1) instead of (1, 1)
+"""Random program 4198, reduced. It gave (wrong): results[0]: strides (2, 1) instead of (1, 1)
 
 Prints the results of PyTorch and of Strata."""
 

@@ -1,4 +1,4 @@
-"""Random program 110, reduced (error): error: RuntimeError: Unable to cast Python instance of type <class 'NoneType'> to C++ type '?' (#define PYBIND11_DETAILED_ERROR_MESSAGES or compile in debug mode for details)
+"""Random program 110, reduced. It gave (error): error: RuntimeError: Unable to cast Python instance of type <class 'NoneType'> to C++ type '?'
 
 Prints the results of PyTorch and of Strata."""
 

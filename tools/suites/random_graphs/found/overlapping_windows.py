@@ -1,4 +1,4 @@
-"""Random program 5, reduced (wrong): results[0]: strides (8, 4, 1) instead of (5, 1, 1)
+"""Random program 5, reduced. It gave (wrong): results[0]: strides (8, 4, 1) instead of (5, 1, 1)
 
 Prints the results of PyTorch and of Strata."""
 

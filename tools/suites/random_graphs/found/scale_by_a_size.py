@@ -1,4 +1,4 @@
-"""Random program 1277, reduced (eager): eager: a whole graph runs in PyTorch: an argument of type SymFloat
+"""Random program 1277, reduced. It gave (eager): eager: a whole graph runs in PyTorch: an argument of type SymFloat
 
 Prints the results of PyTorch and of Strata."""
 
