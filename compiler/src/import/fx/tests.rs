@@ -146,7 +146,7 @@ fn strict_numerics_leaves_functions_to_pytorch() {
             node("a", "aten.exp.default", json!({ "self": x })),
             node("b", "aten.pow.Tensor_Scalar", json!({ "self": { "node": "a" }, "exponent": 2 })),
             node("c", "aten.pow.Tensor_Scalar", json!({ "self": { "node": "b" }, "exponent": 2.5 })),
-            node("d", "aten.sqrt.default", json!({ "self": { "node": "c" } })),
+            node("d", "aten.abs.default", json!({ "self": { "node": "c" } })),
         ]),
         json!([{ "name": "d", "permutation": null, "repeated": [] }]),
     );

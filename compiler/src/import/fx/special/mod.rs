@@ -1,7 +1,8 @@
 //! Special functions: compositions of the dialect's functions in f64, rounded once to the result's type.
 //!
 //! Each docstring states the formula. Series have exact coefficients, made here; what has none is a polynomial of `tables`. In f64 the
-//! error is a few units in the 15th digit, of the result or, near zeros of oscillating functions, of their envelope.
+//! error is some units in the 15th digit (J and Y, whose series cancel towards 8: in the 14th), of the result or, near zeros, of what is
+//! usual around them.
 
 mod airy;
 mod bessel;
