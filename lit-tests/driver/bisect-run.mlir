@@ -28,7 +28,7 @@
 // ABORT: bisect: step 3 of 4, 'test-abort', is the first bad one
 // REWRITE: bisect: step 2 of 3, 'decompose-composites', is the first bad one, by its rewrite 2
 // REWRITE: bisect: the last good program: strata opt {{.*}} --bisect-limit=2.1
-// ONE: bisect: ran 2 of 3 steps, the last was decompose-composites with 1 of 2 rewrites
+// ONE: bisect: ran 2 of 3 steps, the last was decompose-composites with its first 1 rewrites
 // ONE: graph.reduce max {{.*}} dims = [1]
 // ONE: graph.softmax {{.*}} dim = 0
 // JSON: "bisect":{"last_good":"strata opt {{.*}} --bisect-limit=2.0","pipeline":"decompose-composites","rewrite":1,"step":2}
