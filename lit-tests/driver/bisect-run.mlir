@@ -33,8 +33,8 @@
 // ONE: graph.softmax {{.*}} dim = 0
 // JSON: "bisect":{"last_good":"strata opt {{.*}} --bisect-limit=2.0","pipeline":"decompose-composites","rewrite":1,"step":2}
 // BEGIN: error: no bisection has begun
-// TWO: bisect: this is the program after 2 of 4 steps; say --bisect=good or --bisect=bad
 // TWO: graph.sub
+// TWO: bisect: this is the program after 2 of 4 steps; say --bisect=good or --bisect=bad
 // ANOTHER: state.json is of another program or pipeline
 // FIRST: bisect: this is the program after 1 of 4 steps
 // FOUND: bisect: step 2 of 4, 'test-wrong-result', is the first bad one
