@@ -280,7 +280,8 @@ fn events(module: &Module<'_>) -> Vec<Event> {
             let (target, reason) = (view.str("target"), view.str("reason"));
             // Without a reason to fall back it is a library of that program.
             (!reason.is_empty()).then(|| {
-                Event::new(EventKind::Fallback, format!("{target}: {reason}")).at(ir::location_text(op.location()))
+                Event::new(EventKind::Fallback, format!("{target}: {reason}"))
+                    .at(ir::location_text(op.location()))
             })
         })
         .collect()

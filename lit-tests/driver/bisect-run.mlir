@@ -9,13 +9,13 @@
 // RUN: strata-opt %s --passes=cse,decompose-composites --bisect=run --good-if='not grep -q graph.exp' --json 2>&1 | FileCheck %s --check-prefix=JSON
 //
 // By hand: bad, and then what one thinks of what is printed.
-// DEFINE: %{hand} = cd %t && strata-opt %s --passes=cse,test-wrong-result,decompose-composites,canonicalize
+// DEFINE: %{hand} = strata-opt %s --passes=cse,test-wrong-result,decompose-composites,canonicalize --bisect-state=%t/state.json
 // RUN: not %{hand} --bisect=good 2>&1 | FileCheck %s --check-prefix=BEGIN
 // RUN: %{hand} --bisect=bad 2>&1 | FileCheck %s --check-prefix=TWO
-// RUN: not strata-opt %s --passes=cse --bisect=bad --bisect-state=%t/.strata-bisect.json 2>&1 | FileCheck %s --check-prefix=ANOTHER
+// RUN: not strata-opt %s --passes=cse --bisect=bad --bisect-state=%t/state.json 2>&1 | FileCheck %s --check-prefix=ANOTHER
 // RUN: %{hand} --bisect=bad 2>&1 | FileCheck %s --check-prefix=FIRST
 // RUN: %{hand} --bisect=good 2>&1 | FileCheck %s --check-prefix=FOUND
-// RUN: not cat %t/.strata-bisect.json
+// RUN: not cat %t/state.json
 //
 // RUN: not strata-opt %s --passes=cse,canonicalize --bisect=run 2>&1 | FileCheck %s --check-prefix=GOOD
 // RUN: not strata-opt %s --bisect=run 2>&1 | FileCheck %s --check-prefix=NONE
@@ -28,14 +28,14 @@
 // ABORT: bisect: step 3 of 4, 'test-abort', is the first bad one
 // REWRITE: bisect: step 2 of 3, 'decompose-composites', is the first bad one, by its rewrite 2
 // REWRITE: bisect: the last good program: strata opt {{.*}} --bisect-limit=2.1
-// ONE: bisect: ran 2 of 3 steps, the last was decompose-composites with 1 of 2 rewrites
+// ONE: bisect: ran 2 of 3 steps, the last was decompose-composites with its first 1 rewrites
 // ONE: graph.reduce max {{.*}} dims = [1]
 // ONE: graph.softmax {{.*}} dim = 0
 // JSON: "bisect":{"last_good":"strata opt {{.*}} --bisect-limit=2.0","pipeline":"decompose-composites","rewrite":1,"step":2}
 // BEGIN: error: no bisection has begun
-// TWO: bisect: this is the program after 2 of 4 steps; say --bisect=good or --bisect=bad
 // TWO: graph.sub
-// ANOTHER: .strata-bisect.json is of another program or pipeline
+// TWO: bisect: this is the program after 2 of 4 steps; say --bisect=good or --bisect=bad
+// ANOTHER: state.json is of another program or pipeline
 // FIRST: bisect: this is the program after 1 of 4 steps
 // FOUND: bisect: step 2 of 4, 'test-wrong-result', is the first bad one
 // GOOD: error: the program is good behind all 2 steps: there is nothing to find

@@ -46,7 +46,7 @@
 // FAIL: it fails in 'test-fail': the size is 12
 // VERIFIER: to 1 ops
 // VERIFIER: it does not verify in 'test-break-ir': operand #0 does not dominate this use
-// SLOW: the program takes too long in 'test-hang'
+// SLOW: the program takes too long
 // SLOW: a limit ended the reduction
 // SLOW: reproduce with: strata opt --run-reproducer {{.*}}slow.mlir --timeout=0.5
 // TEST: to 1 ops

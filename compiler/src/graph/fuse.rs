@@ -167,7 +167,8 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 (list, _) => list.iter().copied().find(|&g| {
                     !self.groups[g].single
                         && self.groups[g].shape == *shape
-                        && self.may_join(i, g) && !self.makes_cycle(i, g)
+                        && self.may_join(i, g)
+                        && !self.makes_cycle(i, g)
                 }),
             };
             if choice.is_some() {

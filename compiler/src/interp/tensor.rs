@@ -196,8 +196,7 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
         "tensor.pad" => one(views::pad(op, env, cx.rounding)?),
         "tensor.concat" => one(views::concat(op, env)?),
         "loop.scatter" => {
-            let [updates, dest, indices] =
-                [0, 1, 2].map(|i| operand(i).and_then(|v| tensor_of(env, v)));
+            let [updates, dest, indices] = [0, 1, 2].map(|i| operand(i).and_then(|v| tensor_of(env, v)));
             let (updates, dest, indices) = (updates?, dest?, indices?);
             let (kind, dim) = (case(&op)?, dim(&op)?);
             let kind = ScatterKind::from_case(kind).ok_or_else(|| format!("a scatter of kind {kind}"))?;
@@ -208,7 +207,10 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
         "loop.scan" => {
             let kind = case(&op)?;
             let kinds = [ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min];
-            let kind = usize::try_from(kind).ok().and_then(|k| kinds.get(k)).ok_or_else(|| "a scan of another kind".to_owned())?;
+            let kind = usize::try_from(kind)
+                .ok()
+                .and_then(|k| kinds.get(k))
+                .ok_or_else(|| "a scan of another kind".to_owned())?;
             let source = tensor_of(env, operand(0)?)?;
             one(scan(*kind, dim(&op)?, &source, cx.rounding))
         }
@@ -241,7 +243,10 @@ fn dim(op: &OperationRef<'_, '_>) -> Step<usize> {
     let ty = op.result(0).map_err(|e| e.to_string())?.r#type();
     // SAFETY: the type of a result of a tensor op.
     let rank = unsafe { mlir_sys::mlirShapedTypeGetRank(ty.to_raw()) };
-    usize::try_from(d).ok().filter(|_| d < rank).ok_or_else(|| format!("dimension {d} of a tensor of rank {rank}"))
+    usize::try_from(d)
+        .ok()
+        .filter(|_| d < rank)
+        .ok_or_else(|| format!("dimension {d} of a tensor of rank {rank}"))
 }
 
 /// How an operand of a generic is addressed.

@@ -95,8 +95,11 @@ fn exchange<'c>(b: &Builder<'c>, combine: &str, value: Val<'c>, pointer: Val<'c>
     let inner = Builder::at_end(b.context, before_block, b.location);
     let seen: Val<'c> = before_block.argument(0).expect("one argument").into();
     let new = inner.value(combine, &[cast(&inner, seen, ty), value], ty, &[]);
-    let attributes =
-        [("success_ordering", b.i64_attr(MONOTONIC)), ("failure_ordering", b.i64_attr(MONOTONIC)), ("alignment", align)];
+    let attributes = [
+        ("success_ordering", b.i64_attr(MONOTONIC)),
+        ("failure_ordering", b.i64_attr(MONOTONIC)),
+        ("alignment", align),
+    ];
     let pair_type = b.ty(&format!("!llvm.struct<({bits}, i1)>"));
     let new = cast(&inner, new, bits);
     let pair = inner.value("llvm.cmpxchg", &[pointer, seen, new], pair_type, &attributes);

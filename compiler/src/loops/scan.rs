@@ -138,7 +138,8 @@ pub fn emit_tasks<'c>(e: &mut Emitter<'c, '_>, s: Scan, per_task: i64, out: V<'c
     let total: Expr = sizes.iter().cloned().product();
     let length = e.group.nodes[s.source].shape[s.dim].clone();
     let tasks = total.ceil_div(&per_task.into());
-    let (grid, per_task) = if is_affine(&tasks) { (tasks, Expr::from(per_task)) } else { (1.into(), total.clone()) };
+    let (grid, per_task) =
+        if is_affine(&tasks) { (tasks, Expr::from(per_task)) } else { (1.into(), total.clone()) };
     let number = e.facts.variable(&grid);
     let c = s.combine(e);
     e.forall(std::slice::from_ref(&grid), "#loop.task", &[number], |e| {

@@ -4,9 +4,9 @@ use super::emitter::{Emitter, Lowered};
 use melior::ir::operation::OperationRef;
 use melior::ir::{Type, Value};
 use strata_dialects::ops::indexing::ScatterKind;
-use strata_dialects::{Attr, OpView};
 use strata_dialects::scalar::cmpi;
 use strata_dialects::types::dtype_to_mlir;
+use strata_dialects::{Attr, OpView};
 
 /// A gather: a generic over the result that reads an index and extracts. Negative indices count from the end, and what is still
 /// outside is clamped.

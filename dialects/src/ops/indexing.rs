@@ -145,7 +145,10 @@ const SCATTER: OpSpec = OpSpec {
     constraints: &[
         Constraint("C1", "indices are i64 or i32"),
         Constraint("C2", "`dim` is a dimension of the operand"),
-        Constraint("C3", "updates have the operand's shape with that of the indices in the place of `dim`, and its element type"),
+        Constraint(
+            "C3",
+            "updates have the operand's shape with that of the indices in the place of `dim`, and its element type",
+        ),
         Constraint("C4", "i1 can be set, not combined"),
     ],
     infer: scatter_infer,

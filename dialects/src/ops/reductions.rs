@@ -267,7 +267,9 @@ pub(super) static ROWS: &[OpSpec] = &[
         ],
         infer: scan_infer,
         fold: None,
-        eval: Some(|view, x, rounding| Ok(vec![scan(scan_kind(view), view.int("dim") as usize, &x[0], rounding)])),
+        eval: Some(|view, x, rounding| {
+            Ok(vec![scan(scan_kind(view), view.int("dim") as usize, &x[0], rounding)])
+        }),
         lowering: Lowering::Structural,
     },
     OpSpec {

@@ -238,7 +238,8 @@ impl<'a> Verifier<'a> {
             }
             let others = list[..n].iter().chain(&list[n + 1..]);
             // A launch may change a buffer in place: its kernel then reads nothing of it that it writes elsewhere.
-            let changed = |x: BufferId, a: Access| x == b && a == Access::Read && matches!(step, Step::Launch { .. });
+            let changed =
+                |x: BufferId, a: Access| x == b && a == Access::Read && matches!(step, Step::Launch { .. });
             let clash = |(x, a): &&(BufferId, Access)| self.roots[x.0 as usize] == root && !changed(*x, *a);
             if let Some((other, _)) = others.into_iter().find(clash) {
                 bail!(Plan, "{b} is written and {other} is the same memory");

@@ -1,6 +1,6 @@
 //! What `strata reduce` says of its work.
 
-use crate::driver::reduce::ending::Ending;
+use crate::driver::reduce::ending::{Ending, Kind};
 use crate::driver::reduce::search::{Progress, Reduced};
 use serde_json::{Value, json};
 
@@ -23,7 +23,11 @@ pub fn text(reduced: &Reduced, first: &Ending, command: &str) -> String {
     if reduced.limited {
         out += "a limit ended the reduction; --max-candidates and --max-seconds set it\n";
     }
-    out + &format!("it {}\nreproduce with: {command}\n", first.text())
+    // A command that was asked says no more than that it succeeded.
+    if first.kind != Kind::Well {
+        out += &format!("it {}\n", first.text());
+    }
+    out + &format!("reproduce with: {command}\n")
 }
 
 /// The same for programs.

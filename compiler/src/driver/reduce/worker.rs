@@ -1,7 +1,7 @@
 //! The process that programs are sent through: started again whenever one of them ends it.
 //!
-//! On its standard input it takes programs, each after its length in bytes on a line; on its standard output it says which pass begins
-//! (`begin STEP NAME`), and at the end a line `end JSON` with the [`Ending`].
+//! On its standard input it takes programs, each after its length in bytes on a line; on its standard output it says `ready`, for each
+//! program which step begins (`begin STEP NAME`), and at the end a line `end JSON` with the [`Ending`].
 
 use crate::driver::reduce::ending::{Ending, Kind, Way};
 use std::fs::File;
@@ -14,10 +14,14 @@ use std::time::{Duration, Instant};
 /// How much of what a dying process said is kept.
 const LAST_WORDS: usize = 4000;
 
+/// What the start of a process may take.
+const STARTING: Duration = Duration::from_secs(60);
+
 /// The side of the process: sends programs through `way` until there are no more.
 pub fn serve(way: &Way) -> std::io::Result<()> {
     let mut input = std::io::stdin().lock();
     let mut line = String::new();
+    println!("ready");
     while input.read_line(&mut line)? > 0 {
         let length = line.trim().parse().map_err(std::io::Error::other)?;
         line.clear();
@@ -84,7 +88,11 @@ impl Worker {
                 }
             }
         });
-        Ok(Running { child, input, lines, errors })
+        // The start is not the program's time.
+        match lines.recv_timeout(STARTING) {
+            Ok(line) if line == "ready" => Ok(Running { child, input, lines, errors }),
+            other => Err(format!("a process does not start: {other:?}")),
+        }
     }
 
     /// Sends a program and waits for its end, whatever it is.

@@ -52,8 +52,8 @@ fn starts(function: &OperationRef<'_, '_>) -> Vec<Start> {
     let begins = |result: usize, v: Value<'_, '_>| {
         let op = strata_dialects::build::definition(v).filter(|op| ir::name(op) == "graph.scatter")?;
         let dest = op.operand(0).ok()?;
-        let operand =
-            (0..body.argument_count()).find(|&i| body.argument(i).is_ok_and(|a| key(a.into()) == key(dest)))?;
+        let operand = (0..body.argument_count())
+            .find(|&i| body.argument(i).is_ok_and(|a| key(a.into()) == key(dest)))?;
         Some(Start { result, operand, read: users(dest).len() > 1 })
     };
     terminator.operands().enumerate().filter_map(|(r, v)| begins(r, v)).collect()

@@ -113,7 +113,11 @@ fn write<'c, 'a>(
         let ones = cx.like(updates, 1.0)?;
         let count = raw(cx, ScatterKind::Add, start, indices, ones, dim)?;
         let count = cx.op("max", &[count, cx.like(count, 1.0)?])?;
-        y = if wide_type.is_float() { cx.op("div", &[y, count])? } else { super::pointwise::floor_div(cx, y, count)? };
+        y = if wide_type.is_float() {
+            cx.op("div", &[y, count])?
+        } else {
+            super::pointwise::floor_div(cx, y, count)?
+        };
     }
     cx.cast(y, ty.dtype)
 }
@@ -151,7 +155,9 @@ fn masked<'c, 'a>(
 ) -> Many<'c, 'a> {
     let (ty, rank) = (cx.ty(x), cx.ty(mask).rank());
     if cx.ty(values).numel() != Expr::from(1) {
-        return Err("a mask as index, and more than one value: which goes where is only known when it runs".into());
+        return Err(
+            "a mask as index, and more than one value: which goes where is only known when it runs".into()
+        );
     }
     let dims: Vec<usize> = (first..first + rank).collect();
     let mask = cx.b.broadcast(mask, &dims, &ty.shape)?;
@@ -272,7 +278,12 @@ pub fn replace_strided<'c, 'a>(
 }
 
 /// `x` seen as a vector in memory order, with `part` at positions that strides name.
-pub fn replace_at<'c, 'a>(cx: &Cx<'c, 'a>, flat: Value<'c, 'a>, part: Value<'c, 'a>, at: Value<'c, 'a>) -> One<'c, 'a> {
+pub fn replace_at<'c, 'a>(
+    cx: &Cx<'c, 'a>,
+    flat: Value<'c, 'a>,
+    part: Value<'c, 'a>,
+    at: Value<'c, 'a>,
+) -> One<'c, 'a> {
     let part = cx.cast(part, cx.ty(flat).dtype)?;
     raw(cx, ScatterKind::Set, flat, at, part, 0)
 }

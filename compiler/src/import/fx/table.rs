@@ -4,8 +4,8 @@ use super::fallback;
 use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Node};
 use super::{
-    attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter, special,
-    unary, views,
+    attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter,
+    special, unary, views,
 };
 use melior::ir::Value;
 use std::collections::BTreeMap;

@@ -138,7 +138,8 @@ fn values_are_pytorchs() {
 #[test]
 fn strict_numerics_leaves_functions_to_pytorch() {
     let meta = tensor("float32", json!([4]));
-    let node = |name: &str, op: &str, args: Json| json!({ "name": name, "op": op, "args": args, "out": [meta] });
+    let node =
+        |name: &str, op: &str, args: Json| json!({ "name": name, "op": op, "args": args, "out": [meta] });
     let x = json!({ "node": "x" });
     let mut g = graph(
         json!([{ "name": "x", "meta": meta }]),

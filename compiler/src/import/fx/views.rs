@@ -149,7 +149,8 @@ fn as_strided<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let out = &n.result(0)?.shape;
     let whole = cx.sizes.equal(&cx.ty(flat).numel(), &out.iter().cloned().product());
     // What a copy says of its own memory is nothing about the view that it copies.
-    let begins = (!n.has("storage_offset") || n.size("storage_offset")? == Expr::from(0)) && n.base() == "aten.as_strided";
+    let begins = (!n.has("storage_offset") || n.size("storage_offset")? == Expr::from(0))
+        && n.base() == "aten.as_strided";
     if let Some(to) = n.result(0)?.order.clone().filter(|_| whole && begins) {
         let inside: Vec<Expr> = to.iter().map(|&d| out[d].clone()).collect();
         let mut inverse = vec![0; to.len()];

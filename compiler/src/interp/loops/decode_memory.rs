@@ -11,8 +11,8 @@ use melior::ir::{Value, ValueLike};
 
 /// MLIR's numbers of the kinds of `memref.atomic_rmw`.
 const ATOMIC: [&str; 16] = [
-    "add", "add", "and", "assign", "maximumf", "maxnumf", "maxsi", "maxui", "minimumf", "minnumf", "minsi", "minui",
-    "mul", "mul", "or", "xor",
+    "add", "add", "and", "assign", "maximumf", "maxnumf", "maxsi", "maxui", "minimumf", "minnumf", "minsi",
+    "minui", "mul", "mul", "or", "xor",
 ];
 
 impl Decoder {

@@ -39,7 +39,8 @@ fn roles(function: OperationRef<'_, '_>, block: BlockRef<'_, '_>) -> Result<Vec<
 /// The number of the operand whose elements a result holds when the kernel starts (`loop.init`).
 fn initial(function: OperationRef<'_, '_>, i: usize) -> Result<Option<usize>, String> {
     let Some(a) = argument_attribute(function, i, "loop.init") else { return Ok(None) };
-    let n = IntegerAttribute::try_from(a).map_err(|_| format!("loop.init of argument {i} is not a number"))?;
+    let n =
+        IntegerAttribute::try_from(a).map_err(|_| format!("loop.init of argument {i} is not a number"))?;
     Ok(usize::try_from(n.value()).ok())
 }
 
@@ -135,7 +136,8 @@ pub fn run<'c>(
             outputs.push((view.clone(), ty.dtype));
             // A result that the kernel changes holds an operand's elements before.
             if let Some(o) = initial(function, i).map_err(at)? {
-                let t = given.get(o).ok_or_else(|| at(format!("loop.init of argument {i} names no operand")))?;
+                let t =
+                    given.get(o).ok_or_else(|| at(format!("loop.init of argument {i} names no operand")))?;
                 for (&p, c) in positions.iter().zip(cells(t)) {
                     buffer.cells[p as usize] = c;
                     buffer.writers[p as usize] = 1;

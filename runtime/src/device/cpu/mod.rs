@@ -181,12 +181,7 @@ impl Device for CpuDevice {
         self.pool.install(|| unsafe { product::product(p) })
     }
 
-    unsafe fn convolution(
-        &self,
-        c: &ResolvedConvolution<'_>,
-        _: Option<DevicePtr>,
-        _: Stream,
-    ) -> Result<()> {
+    unsafe fn convolution(&self, c: &ResolvedConvolution<'_>, _: Option<DevicePtr>, _: Stream) -> Result<()> {
         // SAFETY: promised by the caller.
         self.pool.install(|| unsafe { convolution::convolution(c) })
     }

@@ -123,12 +123,7 @@ pub fn run(args: &Args, job: &Job) -> Result<bool, String> {
 fn tell_limit(args: &Args, job: &Job, limit: Point, report: Option<&Report>) {
     let ran = &job.steps[..limit.step.min(job.steps.len())];
     let last = report.and_then(|r| r.steps.last());
-    let rewrites = match (limit.rewrites, last) {
-        (Some(made), Some(record)) => {
-            format!(" with {} of {} rewrites", made.min(record.rewrites), record.rewrites)
-        }
-        _ => String::new(),
-    };
+    let rewrites = limit.rewrites.map_or(String::new(), |n| format!(" with its first {n} rewrites"));
     let name = ran.last().map(|l| format!(", the last was {}", l.text())).unwrap_or_default();
     eprintln!("bisect: ran {} of {} steps{name}{rewrites}", ran.len(), job.steps.len());
     if let (Some(scratch), Some(record)) = (&args.worker, last) {
