@@ -248,7 +248,7 @@ pub fn scan(kind: ReduceKind, dim: usize, x: &RefTensor, rounding: Rounding) -> 
     let mut out: Vec<Scalar> = (0..x.len()).map(|i| x.get(i)).collect();
     let inner: usize = x.shape[dim + 1..].iter().product();
     for i in 0..out.len() {
-        if i / inner % x.shape[dim] > 0 {
+        if !(i / inner).is_multiple_of(x.shape[dim]) {
             out[i] = rounding.keep(x.dtype, kind.combine(out[i - inner], out[i]));
         }
     }

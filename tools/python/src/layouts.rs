@@ -55,12 +55,15 @@ pub enum Ready {
     Spread(Box<Ready>, Vec<i64>),
 }
 
+/// Memory to allocate for a result: element type, sizes, strides.
+pub type Form = (usize, Vec<i64>, Vec<i64>);
+
 /// Everything for one set of sizes.
 pub struct Sizes {
     signature: Vec<i64>,
     pub layout: Layout,
     /// By number of the plan's result: memory to allocate.
-    pub forms: Vec<Option<(usize, Vec<i64>, Vec<i64>)>>,
+    pub forms: Vec<Option<Form>>,
     pub results: Vec<Ready>,
 }
 

@@ -79,6 +79,7 @@ fn symbol(library: *mut c_void, name: &str) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
+#[allow(clippy::missing_transmute_annotations, reason = "the fields say the types")]
 unsafe fn functions(library: *mut c_void) -> Option<Functions> {
     let find = |name| symbol(library, name);
     // SAFETY: the caller's promise about names and types. Which form `THPVariable_Wrap` has depends on the version; all take the

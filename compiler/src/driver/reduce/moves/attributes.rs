@@ -29,7 +29,7 @@ pub(super) fn drop<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places)
     for op in carriers(module) {
         for (name, _) in attributes(op) {
             let may = OPTIONAL.contains(&name.as_str()) || is_discardable(op, &name);
-            if may && places.next() {
+            if may && places.take() {
                 remove_attribute(op, &name);
             }
         }
@@ -48,7 +48,7 @@ pub(super) fn simplify<'c>(context: &'c Context, module: &Module<'c>, places: &m
     for op in carriers(module) {
         for (name, attribute) in attributes(op) {
             for simple in simpler(context, attribute) {
-                if places.next() {
+                if places.take() {
                     set_attribute(op, &name, simple);
                 }
             }
@@ -90,7 +90,7 @@ pub(super) fn flatten_constants<'c>(context: &'c Context, module: &Module<'c>, p
             Attribute::parse(context, &format!("dense<{one}> : {ty}"))
         };
         if let Some(flat) = flat
-            && places.next()
+            && places.take()
         {
             set_attribute(op, "value", flat);
         }

@@ -11,7 +11,7 @@ pub(super) fn isolate<'c>(_: &'c Context, module: &Module<'c>, places: &mut Plac
     if functions.len() < 2 {
         return;
     }
-    let chosen: Vec<bool> = functions.iter().map(|_| places.next()).collect();
+    let chosen: Vec<bool> = functions.iter().map(|_| places.take()).collect();
     let Some(kept) = chosen.iter().position(|c| *c) else { return };
     for (i, function) in functions.iter().enumerate() {
         if i == kept {
@@ -30,7 +30,7 @@ pub(super) fn drop<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places)
     }
     for function in functions {
         // A call of what is gone does not verify.
-        if places.next() {
+        if places.take() {
             ir::erase(function.to_raw());
         }
     }
@@ -40,7 +40,7 @@ pub(super) fn drop_results<'c>(context: &'c Context, module: &Module<'c>, places
     for function in free_functions(module) {
         let Some(end) = function.terminator() else { continue };
         let returned = operands(end).into_iter().enumerate();
-        let kept: Vec<_> = returned.filter(|_| !places.next()).map(|(i, v)| (v, Some(i))).collect();
+        let kept: Vec<_> = returned.filter(|_| !places.take()).map(|(i, v)| (v, Some(i))).collect();
         function.set_returned(context, &kept);
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn drop_results<'c>(context: &'c Context, module: &Module<'c>, places
 pub(super) fn drop_arguments<'c>(context: &'c Context, module: &Module<'c>, places: &mut Places) {
     for function in free_functions(module) {
         let unread = function.arguments().into_iter().enumerate().filter(|(_, a)| is_unused(*a));
-        let chosen: Vec<usize> = unread.filter(|_| places.next()).map(|(i, _)| i).collect();
+        let chosen: Vec<usize> = unread.filter(|_| places.take()).map(|(i, _)| i).collect();
         erase_arguments(context, function, &chosen);
     }
 }

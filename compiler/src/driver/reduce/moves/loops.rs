@@ -19,7 +19,7 @@ pub(super) fn unwrap<'c>(context: &'c Context, module: &Module<'c>, places: &mut
             _ => 0,
         };
         for branch in 0..branches {
-            if places.next() {
+            if places.take() {
                 chosen = Some((op, branch));
             }
         }

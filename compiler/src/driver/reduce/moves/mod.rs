@@ -1,6 +1,6 @@
 //! The moves: each proposes programs that are smaller in one way. A new one is a function, in the file of its theme, and a row in [`MOVES`].
 //!
-//! A move goes over the *places* where it could do something, always in the same order, and asks [`Places::next`] at each whether it is
+//! A move goes over the *places* where it could do something, always in the same order, and asks [`Places::take`] at each whether it is
 //! to be done there. So one function counts places and changes the program at some of them. A move need not know whether the result is
 //! valid or still shows the fault: the verifier and the oracle say so.
 
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// Goes to the next place: whether it is chosen.
-    pub fn next(&mut self) -> bool {
+    pub fn take(&mut self) -> bool {
         self.met += 1;
         self.chosen.contains(&(self.met - 1))
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn places_are_counted_and_chosen() {
         let mut places = Places::new(1..3);
-        let chosen: Vec<bool> = (0..4).map(|_| places.next()).collect();
+        let chosen: Vec<bool> = (0..4).map(|_| places.take()).collect();
         assert_eq!((chosen, places.met()), (vec![false, true, true, false], 4));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn cut<'c>(context: &'c Context, module: &Module<'c>, places: &mut Pl
     for function in free_functions(module) {
         let ops = function.ops();
         let Some(end) = function.terminator() else { continue };
-        let mut cut: Vec<_> = ops.into_iter().filter(|_| places.next()).collect();
+        let mut cut: Vec<_> = ops.into_iter().filter(|_| places.take()).collect();
         // What is no tensor cannot become an argument: those ops stay, and what they read stays with them.
         loop {
             let set: BTreeSet<usize> = cut.iter().copied().map(address).chain([address(end)]).collect();
@@ -62,7 +62,7 @@ pub(super) fn cut<'c>(context: &'c Context, module: &Module<'c>, places: &mut Pl
 }
 
 pub(super) fn erase_unread<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places) {
-    let unread: Vec<_> = inner_ops(module).into_iter().filter(ir::unused).filter(|_| places.next()).collect();
+    let unread: Vec<_> = inner_ops(module).into_iter().filter(ir::unused).filter(|_| places.take()).collect();
     let set: BTreeSet<usize> = unread.iter().copied().map(address).collect();
     for op in unread.into_iter().rev() {
         // An op inside of another chosen one goes with that.
@@ -86,7 +86,7 @@ pub(super) fn bypass<'c>(_: &'c Context, module: &Module<'c>, places: &mut Place
     for op in inner_ops(module) {
         let [result] = results(op)[..] else { continue };
         for operand in operands(op) {
-            if operand.r#type() == result.r#type() && places.next() {
+            if operand.r#type() == result.r#type() && places.take() {
                 chosen = Some((op, result, operand));
             }
         }

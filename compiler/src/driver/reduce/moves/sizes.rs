@@ -15,7 +15,7 @@ pub(crate) struct Number {
 fn changed(value: u64, base: u64, to: u64, multiples: bool) -> Option<u64> {
     match multiples {
         false => (value == base).then_some(to),
-        true => (value != 0 && value % base == 0).then(|| value / base * to),
+        true => (value != 0 && value.is_multiple_of(base)).then(|| value / base * to),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn shrink(text: &str, places: &mut Places) -> Option<String> {
         for (i, to) in [1, 2, 4, base / 2].into_iter().enumerate() {
             let repeated = i == 3 && to <= 4;
             for multiples in [false, true] {
-                if to < base && !repeated && places.next() {
+                if to < base && !repeated && places.take() {
                     out = Some(rewrite(text, &numbers, |n| changed(n, base, to, multiples)));
                 }
             }
@@ -119,7 +119,7 @@ pub(super) fn simplify_dtypes(text: &str, places: &mut Places) -> Option<String>
     let mut out = None;
     for (from, to) in SIMPLER {
         let found = element_types(text, from);
-        if !found.is_empty() && places.next() {
+        if !found.is_empty() && places.take() {
             let mut new = text.to_owned();
             for at in found.into_iter().rev() {
                 new.replace_range(at..at + from.len(), to);

@@ -23,7 +23,7 @@ pub(super) fn bind<'c>(context: &'c Context, module: &Module<'c>, places: &mut P
     let mut chosen = None;
     for symbol in 0..count(function) {
         for value in VALUES {
-            if places.next() {
+            if places.take() {
                 chosen = Some((symbol, value));
             }
         }

@@ -21,7 +21,7 @@ pub(super) fn zero<'c>(context: &'c Context, module: &Module<'c>, places: &mut P
             continue;
         }
         if let Some(number) = zero_of(context, result.r#type())
-            && places.next()
+            && places.take()
         {
             chosen.push((op, result, number));
         }
@@ -70,7 +70,7 @@ pub(super) fn merge<'c>(_: &'c Context, module: &Module<'c>, places: &mut Places
                 let same = |v: &&Value<'c, '_>| v.r#type() == value.r#type();
                 let earlier = list[..i].iter().find(same).or_else(|| known.iter().find(same));
                 if let Some(earlier) = earlier.filter(|e| e.to_raw().ptr != value.to_raw().ptr)
-                    && places.next()
+                    && places.take()
                 {
                     chosen = Some((op, i, *earlier));
                 }
@@ -86,7 +86,7 @@ pub(super) fn drop_operands<'c>(context: &'c Context, module: &Module<'c>, place
     let mut chosen = None;
     for op in inner_ops(module) {
         for i in 0..op.operand_count() {
-            if places.next() {
+            if places.take() {
                 chosen = Some((op, i));
             }
         }

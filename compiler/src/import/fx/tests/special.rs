@@ -54,9 +54,11 @@ fn around_zero() -> Vec<f64> {
     x
 }
 
+type Function = fn(f64) -> f64;
+
 #[test]
 fn elementary_functions_are_the_c_librarys() {
-    let table: &[(&str, fn(f64) -> f64)] = &[
+    let table: &[(&str, Function)] = &[
         ("aten.acos.default", f64::acos),
         ("aten.asin.default", f64::asin),
         ("aten.atan.default", f64::atan),
@@ -103,8 +105,8 @@ fn special_functions_have_known_values() {
         ("aten.special_modified_bessel_k0.default", -1.0, f64::NAN),
         ("aten.special_bessel_y0.default", 0.0, f64::NEG_INFINITY),
         ("aten.special_bessel_y1.default", -2.0, f64::NAN),
-        ("aten.special_erfcx.default", 10.0, 0.056_140_992_743_822_584),
-        ("aten.special_erfcx.default", -5.0, 144_009_798_674.661_04),
+        ("aten.special_erfcx.default", 10.0, 0.056_140_992_743_822_58),
+        ("aten.special_erfcx.default", -5.0, 144_009_798_674.661_03),
         ("aten.erfinv.default", 0.5, 0.476_936_276_204_469_9),
         ("aten.erfinv.default", 1.0, f64::INFINITY),
         ("aten.erfinv.default", -1.5, f64::NAN),
@@ -195,7 +197,7 @@ fn special_functions_keep_their_laws() {
 fn chebyshev_polynomials_keep_their_recurrence() {
     let mut x = grid(-2.5, 2.5, 101);
     x.extend([-1.0, 1.0, 0.999_999_999, -1.000_000_001]);
-    let second: [(&str, fn(f64) -> f64); 4] =
+    let second: [(&str, Function); 4] =
         [("t", |x| x), ("u", |x| 2.0 * x), ("v", |x| 2.0 * x - 1.0), ("w", |x| 2.0 * x + 1.0)];
     for (name, first) in second {
         for shifted in [false, true] {
