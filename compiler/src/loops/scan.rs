@@ -10,6 +10,7 @@ use super::group::{Group, Kind, NodeId, V};
 use super::runs::chunk;
 use strata_dialects::ops::reductions::ReduceKind;
 use strata_dialects::types::dtype_to_mlir;
+use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 /// A scan as plain data.
@@ -40,7 +41,7 @@ pub fn rows(group: &Group<'_>, s: &Scan) -> Vec<Expr> {
 
 impl Scan {
     fn combine<'c>(&self, e: &Emitter<'c, '_>) -> Combine<'c> {
-        let dtype = e.accumulator(e.group.nodes[self.source].dtype);
+        let dtype = self.kept(e);
         let op = match (self.kind, dtype.is_float()) {
             (ReduceKind::Prod, true) => "arith.mulf",
             (ReduceKind::Prod, false) => "arith.muli",
@@ -54,10 +55,25 @@ impl Scan {
         Combine::plain(op, dtype)
     }
 
+    /// The type in which elements are combined: on a processor f64 for f32, as PyTorch's is there and as it costs nothing.
+    fn kept(&self, e: &Emitter<'_, '_>) -> DType {
+        match e.group.nodes[self.source].dtype {
+            DType::F32 if e.cpu => DType::F64,
+            dtype => e.accumulator(dtype),
+        }
+    }
+
+    fn convert<'c>(&self, e: &Emitter<'c, '_>, op: &str, v: V<'c>, to: DType) -> V<'c> {
+        if self.kept(e) == e.group.nodes[self.source].dtype {
+            return v;
+        }
+        e.b().value(op, &[v], dtype_to_mlir(e.context(), to), &[])
+    }
+
     /// The element at position `i` of a row, in the type that is combined in.
     fn element<'c>(&self, e: &mut Emitter<'c, '_>, row: &[Expr], i: Expr) -> V<'c> {
         let v = e.value_at(self.source, &self.at(row, i)).v;
-        e.wide(v, e.group.nodes[self.source].dtype)
+        self.convert(e, "arith.extf", v, self.kept(e))
     }
 
     fn at(&self, row: &[Expr], i: Expr) -> Vec<Expr> {
@@ -80,7 +96,7 @@ impl Scan {
             let x = self.element(e, row, i.clone());
             let sum = c.apply(e, sum[0], x);
             if let Some(out) = out {
-                let rounded = e.narrow(sum, dtype);
+                let rounded = self.convert(e, "arith.truncf", sum, dtype);
                 e.store(rounded, out, &self.at(row, i));
             }
             vec![sum]

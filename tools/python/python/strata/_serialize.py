@@ -90,7 +90,7 @@ def memory_order(shape, strides):
 
 
 class _Serializer:
-    def __init__(self, gm, given, name, strict):
+    def __init__(self, gm, given, name, strict=False):
         self.gm, self.given, self.name, self.strict = gm, given, name, strict
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
         self.symbols, self.env, self.device = {}, None, None
