@@ -38,7 +38,7 @@ def test_the_text_of_an_explanation():
           library product  [test_explain.py:{line + 1}]
           kernel k0: max, mul  [test_explain.py:{line + 1}]
 
-        graph inference_N: 3 ops, test_explain.py:{line + 3}, intermediate values 512 B, compiled in N s
+        graph inference_N: 3 ops, test_explain.py:{line + 3}, intermediate values 768 B, compiled in N s
           kernel k0: exp  [test_explain.py:{line + 3}]
           kernel k1: add  [test_explain.py:{line + 3}]
 
