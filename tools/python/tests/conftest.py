@@ -94,3 +94,23 @@ def check(fn, *inputs, dynamic=False, fallbacks=0, strides=True, calls=2, **comp
     if fallbacks is not None:
         assert counted["fallbacks"] == fallbacks, strata.events()
     return got
+
+
+def alone(test):
+    """Runs a test in a process of its own: what Dynamo traces depends on all that it traced before."""
+    import functools
+    import inspect
+    import os
+    import subprocess
+    import sys
+
+    @functools.wraps(test)
+    def run():
+        if os.environ.get("STRATA_TEST_ALONE"):
+            return test()
+        node = f"{inspect.getfile(test)}::{test.__name__}"
+        env = dict(os.environ, STRATA_TEST_ALONE="1")
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", node], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-4000:]
+
+    return run

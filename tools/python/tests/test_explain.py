@@ -13,7 +13,7 @@ import torch
 
 import strata
 from strata._backend import find_server
-from conftest import check
+from conftest import alone, check
 
 
 def normal(text):
@@ -28,6 +28,7 @@ def explained(x, w):
     return y.exp().cummax(0)[0] + 1
 
 
+@alone
 def test_the_text_of_an_explanation():
     line = explained.__code__.co_firstlineno
     text = re.sub(r"inference_\d+", "inference_N", normal(str(strata.explain(explained)(torch.randn(3, 4), torch.randn(4, 4)))))

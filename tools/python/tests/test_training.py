@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import strata
 import zoo
-from conftest import compare, distance
+from conftest import alone, compare, distance
 
 TOKENS = torch.arange(24).view(2, 12) * 7 % 50
 
@@ -124,6 +124,7 @@ def test_accumulation_of_gradients():
     near(*trained(mlp, torch.randn(6, 8), optimizer=SGD, accumulate=3))
 
 
+@alone
 def test_a_learning_rate_that_changes():
     """A tensor; Dynamo compiles anew for every other number."""
     m = mlp()
