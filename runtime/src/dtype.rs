@@ -70,6 +70,14 @@ impl DType {
         }
     }
 
+    /// The type in which sums and functions of elements are computed: f32 for narrower floats, the type itself otherwise.
+    pub const fn accumulator(self) -> Self {
+        match self {
+            Self::F16 | Self::BF16 => Self::F32,
+            other => other,
+        }
+    }
+
     /// `x` rounded to this type (nearest, ties to even) and widened again. Integers wrap to their width.
     ///
     /// The double rounding f64 → f32 is harmless for the basic operations (Figueroa 1995); f16 and bf16 are

@@ -18,18 +18,29 @@ enum How {
     Loop(&'static str),
 }
 
-/// By `AtomicRMWKind`: addf 0, addi 1, assign 3, maximumf 4, maxs 6, minimumf 8, mins 10, mulf 12, muli 13.
-fn how(kind: i64) -> Option<How> {
+/// The kinds of `memref.atomic_rmw` (MLIR's `AtomicRMWKind`), by their numbers.
+pub const KINDS: [&str; 16] = [
+    "addf", "addi", "andi", "assign", "maximumf", "maxnumf", "maxs", "maxu", "minimumf", "minnumf", "mins",
+    "minu", "mulf", "muli", "ori", "xori",
+];
+
+/// The number of a kind of [`KINDS`].
+pub fn number(kind: &str) -> usize {
+    KINDS.iter().position(|k| *k == kind).expect("a kind of memref.atomic_rmw")
+}
+
+/// LLVM's numbers of `atomicrmw` are from its `AtomicBinOp`.
+fn how(kind: &str) -> Option<How> {
     Some(match kind {
-        0 => How::Instruction(11),
-        1 => How::Instruction(1),
-        3 => How::Store,
-        4 => How::Instruction(19),
-        6 => How::Instruction(7),
-        8 => How::Instruction(20),
-        10 => How::Instruction(8),
-        12 => How::Loop("arith.mulf"),
-        13 => How::Loop("arith.muli"),
+        "addf" => How::Instruction(11),
+        "addi" => How::Instruction(1),
+        "assign" => How::Store,
+        "maximumf" => How::Instruction(19),
+        "maxs" => How::Instruction(7),
+        "minimumf" => How::Instruction(20),
+        "mins" => How::Instruction(8),
+        "mulf" => How::Loop("arith.mulf"),
+        "muli" => How::Loop("arith.muli"),
         _ => return None,
     })
 }
@@ -44,8 +55,9 @@ pub fn lower<'c>(
     value: Val<'c>,
     pointer: Val<'c>,
 ) -> Result<(), Failure> {
-    let kind = op.attribute("kind").ok().and_then(|a| IntegerAttribute::try_from(a).ok()).map(|a| a.value());
-    let Some(how) = kind.and_then(how) else {
+    let kind = op.attribute("kind").ok().and_then(|a| IntegerAttribute::try_from(a).ok());
+    let name = kind.and_then(|k| KINDS.get(usize::try_from(k.value()).ok()?));
+    let Some(how) = name.and_then(|k| how(k)) else {
         return Err(Failure::new(op.location(), "memref.atomic_rmw of a kind that kernels do not have")
             .next("addf, addi, mulf, muli, maximumf, maxs, minimumf, mins and assign are there"));
     };
@@ -112,4 +124,30 @@ fn exchange<'c>(b: &Builder<'c>, combine: &str, value: Val<'c>, pointer: Val<'c>
     let outer = Builder::at_end(b.context, after_block, b.location);
     outer.op("scf.yield", &[after_block.argument(0).expect("one argument").into()], &[], &[], vec![]);
     let _ = result_of(b.op("scf.while", &[old], &[bits], &[], vec![before, after]), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KINDS;
+    use melior::ir::Module;
+    use melior::ir::operation::OperationLike;
+
+    #[test]
+    fn kinds_have_the_numbers_that_mlir_gives_them() {
+        let context = strata_dialects::context();
+        for (number, kind) in KINDS.iter().enumerate() {
+            let ty = if kind.ends_with('f') || *kind == "assign" { "f32" } else { "i32" };
+            let text = format!(
+                "func.func @f(%m: memref<4x{ty}>, %v: {ty}, %i: index) {{
+                   %0 = memref.atomic_rmw {kind} %v, %m[%i] : ({ty}, memref<4x{ty}>) -> {ty}
+                   return
+                 }}"
+            );
+            let module = Module::parse(&context, &text).unwrap_or_else(|| panic!("{kind}"));
+            let function = crate::ir::functions(&module)[0];
+            let op = crate::ir::ops(crate::ir::body(&function).unwrap())[0];
+            let value = op.attribute("kind").unwrap().to_string();
+            assert_eq!(value, format!("{number} : i64"), "{kind}");
+        }
+    }
 }

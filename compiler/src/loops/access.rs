@@ -35,14 +35,9 @@ impl<'c> Emitter<'c, '_> {
         self.b().op("memref.store", &operands, &[], &[], vec![]);
     }
 
-    /// The type in which elements are combined: f32 for narrower floats.
-    pub fn accumulator(&self, dtype: DType) -> DType {
-        if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
-    }
-
     /// A scalar of `dtype` in the type in which such are combined.
     pub fn wide(&self, v: V<'c>, dtype: DType) -> V<'c> {
-        match self.accumulator(dtype) {
+        match dtype.accumulator() {
             wide if wide == dtype => v,
             wide => self.b().value("arith.extf", &[v], dtype_to_mlir(self.context(), wide), &[]),
         }
@@ -50,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// A combined scalar, rounded to `dtype`.
     pub fn narrow(&self, v: V<'c>, dtype: DType) -> V<'c> {
-        if self.accumulator(dtype) == dtype {
+        if dtype.accumulator() == dtype {
             return v;
         }
         self.b().value("arith.truncf", &[v], dtype_to_mlir(self.context(), dtype), &[])

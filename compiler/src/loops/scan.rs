@@ -42,24 +42,14 @@ pub fn rows(group: &Group<'_>, s: &Scan) -> Vec<Expr> {
 impl Scan {
     fn combine<'c>(&self, e: &Emitter<'c, '_>) -> Combine<'c> {
         let dtype = self.kept(e);
-        let op = match (self.kind, dtype.is_float()) {
-            (ReduceKind::Prod, true) => "arith.mulf",
-            (ReduceKind::Prod, false) => "arith.muli",
-            (ReduceKind::Max, true) => "arith.maximumf",
-            (ReduceKind::Max, false) => "arith.maxsi",
-            (ReduceKind::Min, true) => "arith.minimumf",
-            (ReduceKind::Min, false) => "arith.minsi",
-            (_, true) => "arith.addf",
-            (_, false) => "arith.addi",
-        };
-        Combine::plain(op, dtype)
+        Combine::plain(self.kind.arith(dtype), dtype)
     }
 
     /// The type in which elements are combined: on a processor f64 for f32, as PyTorch's is there and as it costs nothing.
     fn kept(&self, e: &Emitter<'_, '_>) -> DType {
         match e.group.nodes[self.source].dtype {
             DType::F32 if e.cpu => DType::F64,
-            dtype => e.accumulator(dtype),
+            dtype => dtype.accumulator(),
         }
     }
 

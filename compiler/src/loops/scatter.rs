@@ -9,6 +9,7 @@ use super::domain::is_affine;
 use super::emitter::Emitter;
 use super::group::{Group, Kind, NodeId, V};
 use super::runs::chunk;
+use crate::kernel::atomic;
 use melior::ir::{Type, ValueLike};
 use strata_dialects::ops::indexing::ScatterKind;
 use strata_dialects::types::dtype_to_mlir;
@@ -45,31 +46,13 @@ pub fn domain<'g>(group: &'g Group<'_>, output: NodeId) -> &'g [Expr] {
     &group.nodes[scatter_of(group, output).map_or(output, |s| s.updates)].shape
 }
 
-/// The number of an `AtomicRMWKind` in `memref.atomic_rmw`.
-fn atomic_kind(kind: ScatterKind, dtype: DType) -> i64 {
-    match (kind, dtype.is_float()) {
-        (ScatterKind::Set, _) => 3,
-        (ScatterKind::Add, true) => 0,
-        (ScatterKind::Add, false) => 1,
-        (ScatterKind::Mul, true) => 12,
-        (ScatterKind::Mul, false) => 13,
-        (ScatterKind::Max, true) => 4,
-        (ScatterKind::Max, false) => 6,
-        (ScatterKind::Min, true) => 8,
-        (ScatterKind::Min, false) => 10,
-    }
-}
-
-fn combine_op(kind: ScatterKind, dtype: DType) -> &'static str {
-    match (kind, dtype.is_float()) {
-        (ScatterKind::Mul, true) => "arith.mulf",
-        (ScatterKind::Mul, false) => "arith.muli",
-        (ScatterKind::Max, true) => "arith.maximumf",
-        (ScatterKind::Max, false) => "arith.maxsi",
-        (ScatterKind::Min, true) => "arith.minimumf",
-        (ScatterKind::Min, false) => "arith.minsi",
-        (_, true) => "arith.addf",
-        (_, false) => "arith.addi",
+/// The kind of `memref.atomic_rmw`.
+fn atomic_kind(kind: ScatterKind, dtype: DType) -> &'static str {
+    match kind.combination().map(|c| c.arith(dtype)) {
+        None => "assign",
+        Some("arith.maxsi") => "maxs",
+        Some("arith.minsi") => "mins",
+        Some(op) => op.strip_prefix("arith.").expect("an op of arith"),
     }
 }
 
@@ -109,7 +92,7 @@ impl Scatter {
             let mut operands = vec![v, memref];
             operands.extend(target.iter().map(|i| e.index(i)).collect::<Vec<_>>());
             let kind = atomic_kind(self.kind, e.group.nodes[self.updates].dtype);
-            let kind = e.attribute(&format!("{kind} : i64"));
+            let kind = e.attribute(&format!("{} : i64", atomic::number(kind)));
             e.b().value("memref.atomic_rmw", &operands, v.r#type(), &[("kind", kind)]);
         });
     }
@@ -118,13 +101,12 @@ impl Scatter {
     fn write<'c>(&self, e: &mut Emitter<'c, '_>, memref: V<'c>, at: &[Expr], picked: &Expr) {
         let target = self.target(e, at, picked.clone());
         let v = e.value_at(self.updates, at).v;
-        if self.kind == ScatterKind::Set {
-            return e.store(v, memref, &target);
-        }
+        let Some(kind) = self.kind.combination() else { return e.store(v, memref, &target) };
         let dtype = e.group.nodes[self.updates].dtype;
         let old = e.load(memref, &target);
         let [old, new] = [old, v].map(|v| e.wide(v, dtype));
-        let sum = Combine::plain(combine_op(self.kind, dtype), e.accumulator(dtype)).apply(e, old, new);
+        let wide = dtype.accumulator();
+        let sum = Combine::plain(kind.arith(wide), wide).apply(e, old, new);
         let sum = e.narrow(sum, dtype);
         e.store(sum, memref, &target);
     }

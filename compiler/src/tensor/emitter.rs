@@ -52,14 +52,6 @@ pub(super) fn key(value: Value<'_, '_>) -> usize {
     value.to_raw().ptr as usize
 }
 
-/// The element type in which reductions of `dtype` are kept: f32 for narrower floats.
-pub(super) fn accumulator(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
-}
-
 impl<'c, 'a> Emitter<'c, 'a> {
     /// A builder at the end of the function.
     pub fn b(&self) -> Builder<'c, 'a> {
@@ -236,7 +228,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
 
     /// `x`, kept in a wider type, rounded to the result's type.
     pub fn narrowed(&mut self, x: Value<'c, 'a>, result: &TensorType) -> Value<'c, 'a> {
-        if accumulator(result.dtype) == result.dtype {
+        if result.dtype.accumulator() == result.dtype {
             return x;
         }
         let identity = AffineMap::multi_dim_identity(self.context, result.rank());

@@ -1,6 +1,6 @@
 //! Sums of products, kept in f32 for narrower floats and rounded once.
 
-use super::emitter::{Emitter, Iterator, Lowered, Mapped, accumulator};
+use super::emitter::{Emitter, Iterator, Lowered, Mapped};
 use super::reductions::padded;
 use melior::ir::operation::OperationRef;
 use strata_dialects::OpView;
@@ -17,7 +17,7 @@ fn multiply_add<'c, 'a>(
     iterators: &[Iterator],
 ) -> Lowered<'c, 'a> {
     let result = &view.results[0];
-    let acc = accumulator(result.dtype);
+    let acc = result.dtype.accumulator();
     let zero = e.scalar(e.b(), acc, ReduceKind::Sum.neutral(acc));
     let init = e.filled(zero, acc, &result.shape);
     let sum = e.generic(&inputs, &[(init, out)], iterators, |b, x| {

@@ -1,6 +1,6 @@
 //! Combinations over dimensions and windows, kept in f32 for narrower floats and rounded once.
 
-use super::emitter::{Emitter, Iterator, Lowered, accumulator};
+use super::emitter::{Emitter, Iterator, Lowered};
 use super::sizes::Size;
 use super::views::pad;
 use melior::ir::operation::OperationRef;
@@ -23,25 +23,12 @@ fn combine<'c, 'a>(
     x: Value<'c, 'a>,
     y: Value<'c, 'a>,
 ) -> Value<'c, 'a> {
-    let float = b.dtype(x).is_float();
-    let op = match (kind, float) {
-        (ReduceKind::Sum, true) => "arith.addf",
-        (ReduceKind::Sum, false) => "arith.addi",
-        (ReduceKind::Prod, true) => "arith.mulf",
-        (ReduceKind::Prod, false) => "arith.muli",
-        (ReduceKind::Max, true) => "arith.maximumf",
-        (ReduceKind::Max, false) => "arith.maxsi",
-        (ReduceKind::Min, true) => "arith.minimumf",
-        (ReduceKind::Min, false) => "arith.minsi",
-        (ReduceKind::Any, _) => "arith.ori",
-        (ReduceKind::All, _) => "arith.andi",
-    };
-    b.binary(op, x, y)
+    b.binary(kind.arith(b.dtype(x)), x, y)
 }
 
 /// A tensor of neutral elements in the accumulator's type.
 fn neutral<'c, 'a>(e: &mut Emitter<'c, 'a>, kind: ReduceKind, dtype: DType, shape: &[Expr]) -> Value<'c, 'a> {
-    let acc = accumulator(dtype);
+    let acc = dtype.accumulator();
     let scalar = e.scalar(e.b(), acc, kind.neutral(acc));
     e.filled(scalar, acc, shape)
 }
@@ -78,7 +65,7 @@ pub(super) fn lower_arg_reduce<'c, 'a>(
     let (dim, largest) = (view.int("dim") as usize, view.case("kind") == 0);
     let (operand, result) = (&view.operands[0], &view.results[0]);
     // i1 counts as 0 and 1, not as 0 and -1.
-    let acc = if operand.dtype == DType::I1 { DType::I8 } else { accumulator(operand.dtype) };
+    let acc = if operand.dtype == DType::I1 { DType::I8 } else { operand.dtype.accumulator() };
     let kind = if largest { ReduceKind::Max } else { ReduceKind::Min };
     let best = neutral(e, kind, acc, &result.shape);
     let zero = e.scalar(e.b(), DType::I64, strata_dialects::reference::Scalar::I(0));

@@ -36,6 +36,22 @@ impl ReduceKind {
         self as i32
     }
 
+    /// The op of `arith` that combines two elements of a type.
+    pub fn arith(self, dtype: DType) -> &'static str {
+        match (self, dtype.is_float()) {
+            (Self::Sum, true) => "arith.addf",
+            (Self::Sum, false) => "arith.addi",
+            (Self::Prod, true) => "arith.mulf",
+            (Self::Prod, false) => "arith.muli",
+            (Self::Max, true) => "arith.maximumf",
+            (Self::Max, false) => "arith.maxsi",
+            (Self::Min, true) => "arith.minimumf",
+            (Self::Min, false) => "arith.minsi",
+            (Self::Any, _) => "arith.ori",
+            (Self::All, _) => "arith.andi",
+        }
+    }
+
     /// What combining nothing gives.
     pub fn neutral(self, dtype: DType) -> Scalar {
         let bits = 8 * dtype.size() as u32;

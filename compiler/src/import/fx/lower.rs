@@ -277,7 +277,7 @@ pub mod direction {
 
 /// The type in which functions of narrower floats are computed.
 pub fn wide(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype }
+    dtype.accumulator()
 }
 
 fn shown(arg: Option<&Arg>) -> String {

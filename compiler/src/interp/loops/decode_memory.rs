@@ -5,15 +5,26 @@ use super::super::scalar::ScalarOp;
 use super::code::{Access, Lanes, Number, Place, Rearrange, What};
 use super::decode::{Decoder, Step, attribute, integers, operand, result, sizes_of, vector_elements};
 use crate::ir::name;
+use crate::kernel::atomic::KINDS;
 use melior::ir::attribute::{ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Value, ValueLike};
 
-/// MLIR's numbers of the kinds of `memref.atomic_rmw`.
-const ATOMIC: [&str; 16] = [
-    "add", "add", "and", "assign", "maximumf", "maxnumf", "maxsi", "maxui", "minimumf", "minnumf", "minsi",
-    "minui", "mul", "mul", "or", "xor",
-];
+/// The combiner of a kind of `memref.atomic_rmw`.
+fn combiner(kind: &str) -> &str {
+    match kind {
+        "addf" | "addi" => "add",
+        "mulf" | "muli" => "mul",
+        "andi" => "and",
+        "ori" => "or",
+        "xori" => "xor",
+        "maxs" => "maxsi",
+        "mins" => "minsi",
+        "maxu" => "maxui",
+        "minu" => "minui",
+        other => other,
+    }
+}
 
 impl Decoder {
     /// An access to `memref` at the indices from operand `first` to `last`.
@@ -134,13 +145,13 @@ impl Decoder {
 
     fn atomic(&mut self, op: &OperationRef<'_, '_>) -> Step<What> {
         let number = IntegerAttribute::try_from(attribute(op, "kind")?).map_err(|e| e.to_string())?.value();
-        let kind = ATOMIC.get(number as usize).ok_or_else(|| format!("an atomic of kind {number}"))?;
+        let kind = KINDS.get(number as usize).ok_or_else(|| format!("an atomic of kind {number}"))?;
         let value = operand(op, 0)?;
         let dtype = element_of(value.r#type())?;
         let f = match *kind {
             "assign" => None,
             k => Some(
-                ScalarOp::combiner(k, dtype, self.rounding)
+                ScalarOp::combiner(combiner(k), dtype, self.rounding)
                     .ok_or_else(|| format!("an atomic '{k}' on elements of {dtype}"))?,
             ),
         };
