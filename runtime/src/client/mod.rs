@@ -262,7 +262,7 @@ impl Running {
         let status = match problem {
             // It had its chance; what follows is our own signal and tells nothing.
             Problem::Timeout | Problem::Broken(_) => None,
-            Problem::Gone => wait_for(&mut self.child, Duration::from_secs(1)),
+            Problem::Gone => wait_for(&mut self.child, Duration::from_secs(5)),
         };
         let _ = self.child.kill();
         let _ = self.child.wait();
