@@ -22,6 +22,9 @@ pub const KERNEL: &str = "graph.kernel";
 
 /// The attribute that marks the entry function once kernels are outlined.
 pub const ENTRY: &str = "graph.entry";
+/// Result attribute of the entry function, an integer: the result is memory of its own, which it shares with no argument, and with
+/// no result of another number. Without it a result may be an argument, or part of another result.
+pub const MEMORY: &str = "graph.memory";
 
 /// The entry function of a module: the only function that is not a kernel, or the public one.
 pub fn entry<'c, 'm>(module: &'m Module<'c>) -> Option<OperationRef<'c, 'm>> {

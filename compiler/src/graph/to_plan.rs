@@ -5,12 +5,12 @@ mod product;
 
 use crate::driver::pass::Failure;
 use crate::graph::arena::{Interval, place};
-use crate::graph::entry;
 use crate::graph::product_layout::contiguous;
 use crate::graph::symbols;
+use crate::graph::{MEMORY, entry};
 use crate::ir;
 pub use facts::KernelFacts;
-use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, StringAttribute};
+use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, Module, Value, ValueLike};
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,6 +247,38 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         to
     }
 
+    /// The outputs; those that must have memory of their own and would share it are copied.
+    fn returned(&mut self, terminator: &OperationRef<'c, 'm>) {
+        let mut owners: BTreeMap<BufferId, i64> = BTreeMap::new();
+        for (i, v) in terminator.operands().enumerate() {
+            let mut buffer = self.of(v);
+            let memory = element_attr(&self.function, "res_attrs", i, MEMORY)
+                .and_then(|a| IntegerAttribute::try_from(a).ok())
+                .map(|a| a.value());
+            if let Some(memory) = memory {
+                let root = self.root(buffer);
+                let given = matches!(self.get(root).place, Place::Input(_) | Place::Constant { .. });
+                if given || *owners.entry(root).or_insert(memory) != memory {
+                    let b = self.get(buffer);
+                    let ty = TensorType { dtype: b.dtype, shape: b.shape.clone() };
+                    let to = self.buffer(&ty, Place::Output(i as u32));
+                    self.plan.steps.push(Step::Copy { from: buffer, to });
+                    buffer = to;
+                }
+            }
+            let name = given_name(&self.function, "res_attrs", i).unwrap_or_else(|| format!("out{i}"));
+            self.plan.outputs.push(Output { name, buffer });
+        }
+    }
+
+    /// The buffer that holds another's memory.
+    fn root(&self, mut id: BufferId) -> BufferId {
+        while let Place::Alias { of, .. } = self.get(id).place {
+            id = of;
+        }
+        id
+    }
+
     /// Follows views from what is returned to the values that steps write: those belong to the caller.
     fn mark_results(&mut self, terminator: &OperationRef<'c, 'm>) {
         for (n, v) in terminator.operands().enumerate() {
@@ -271,12 +303,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         self.mark_results(&terminator);
         for op in &ops {
             if ir::name(op) == "func.return" {
-                for (i, v) in op.operands().enumerate() {
-                    let buffer = self.of(v);
-                    let name =
-                        given_name(&self.function, "res_attrs", i).unwrap_or_else(|| format!("out{i}"));
-                    self.plan.outputs.push(Output { name, buffer });
-                }
+                self.returned(op);
                 continue;
             }
             let view = OpView::new(op).map_err(|m| Failure::new(op.location(), m))?;
@@ -408,10 +435,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     fn own_results(&mut self) {
         for n in 0..self.plan.outputs.len() {
             let view = self.plan.outputs[n].buffer;
-            let mut root = view;
-            while let Place::Alias { of, .. } = self.get(root).place {
-                root = of;
-            }
+            let root = self.root(view);
             if root != view && self.get(root).place == Place::Output(n as u32) {
                 self.plan.buffers[view.0 as usize].place = Place::Output(n as u32);
                 self.plan.buffers[root.0 as usize].place = Place::Alias { of: view, offset: Expr::from(0) };
@@ -422,16 +446,10 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
     /// Places the arena's buffers by their lives.
     fn finish(mut self) -> Result<(Plan, Constants), Failure> {
         self.own_results();
-        let root = |mut id: BufferId| {
-            while let Place::Alias { of, .. } = &self.plan.buffers[id.0 as usize].place {
-                id = *of;
-            }
-            id
-        };
         let mut life: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
         for (i, step) in self.plan.steps.iter().enumerate() {
             for b in buffers_of(step) {
-                let entry = life.entry(root(b)).or_insert((i, i));
+                let entry = life.entry(self.root(b)).or_insert((i, i));
                 entry.1 = i;
             }
         }

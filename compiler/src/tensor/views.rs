@@ -34,7 +34,13 @@ pub(super) fn extract<'c, 'a>(
     strides: &[i64],
 ) -> Value<'c, 'a> {
     let strides: Vec<_> = strides.iter().map(|&s| Size::Static(s)).collect();
-    let parts = [e.split(offsets), e.split(sizes), e.split(&strides)];
+    // An empty slice may start behind the last element; MLIR's must start at one.
+    let starts = |(offset, size): (&Size<'c, 'a>, &Size<'c, 'a>)| match size {
+        Size::Static(0) => Size::Static(0),
+        _ => *offset,
+    };
+    let offsets: Vec<_> = offsets.iter().zip(sizes).map(starts).collect();
+    let parts = [e.split(&offsets), e.split(sizes), e.split(&strides)];
     let mut operands = vec![x];
     parts.iter().for_each(|(_, v)| operands.extend(v));
     let ty = tensor_of(e, dtype, sizes);

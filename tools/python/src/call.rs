@@ -241,6 +241,9 @@ impl Callable {
                 (Ready::AsSaid, Made::Constant(c)) => c.bind(py).clone(),
                 (Ready::AsSaid, Made::Given(i)) => given.get_item(*i)?,
                 (Ready::Size(n), _) => n.into_pyobject(py)?.into_any(),
+                (Ready::Alias(i, shape, strides, offset), _) => {
+                    part_of(&given.get_item(*i)?, shape, strides, *offset)?
+                }
                 (Ready::Spread(dense, strides), Made::Output { dtype, device, .. }) => {
                     let dense = self.tensor(torch, given, dense, dtype, outputs, &mut own, copies)?;
                     moved(torch.with_strides(&dense, strides)?, device.as_ref())?
@@ -292,11 +295,7 @@ impl Callable {
                 let base = outputs[n].as_ref().ok_or_else(|| no_memory(n))?;
                 base.view(py, &v.shape, &v.strides, v.offset)
             }
-            Origin::Input(n) => {
-                let base = self.object(given, n, copies)?;
-                let first: i64 = base.call_method0("storage_offset")?.extract()?;
-                base.call_method1("as_strided", (v.shape.clone(), v.strides.clone(), first + v.offset))
-            }
+            Origin::Input(n) => part_of(&*self.object(given, n, copies)?, &v.shape, &v.strides, v.offset),
             Origin::Constant => {
                 let ptr = self.exe.constants().offset(v.offset * v.plan_type.size() as i64);
                 let t = TensorRef { ptr, dtype: v.plan_type, shape: &v.shape, strides: &v.strides };
@@ -316,4 +315,15 @@ fn moved<'py>(t: Bound<'py, PyAny>, device: Option<&Py<PyAny>>) -> PyResult<Boun
         Some(device) => t.call_method1("to", (device,)),
         None => Ok(t),
     }
+}
+
+/// A view of a tensor, `offset` elements from its start.
+fn part_of<'py>(
+    base: &Bound<'py, PyAny>,
+    shape: &[i64],
+    strides: &[i64],
+    offset: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let first: i64 = base.call_method0("storage_offset")?.extract()?;
+    base.call_method1("as_strided", (shape, strides, first + offset))
 }

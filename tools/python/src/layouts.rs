@@ -47,6 +47,8 @@ pub struct View {
 pub enum Ready {
     /// From the same entry of [`Spec::results`].
     AsSaid,
+    /// A view of that argument with these sizes and strides, so many elements from its start.
+    Alias(usize, Vec<i64>, Vec<i64>, i64),
     Size(i64),
     /// The tensor with this number, whole.
     Own(usize),
@@ -116,6 +118,12 @@ impl Sizes {
             results.push(match made {
                 Made::Constant(_) | Made::Given(_) => Ready::AsSaid,
                 Made::Size(e) => Ready::Size(value(e, symbols)?),
+                Made::View { given, shape, strides, offset } => Ready::Alias(
+                    *given,
+                    values(shape, symbols)?,
+                    values(strides, symbols)?,
+                    value(offset, symbols)?,
+                ),
                 Made::Output {
                     number, gaps: Some(Gaps { shape, strides, offset: Some(offset) }), ..
                 } => {

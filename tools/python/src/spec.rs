@@ -38,6 +38,8 @@ pub enum Made {
     Constant(Py<PyAny>),
     /// One of the call's arguments.
     Given(usize),
+    /// A view of one of the call's arguments, with these sizes and strides, so many elements from its start.
+    View { given: usize, shape: Vec<Expr>, strides: Vec<Expr>, offset: Expr },
     /// An integer.
     Size(Expr),
     /// A result of the plan.
@@ -133,6 +135,12 @@ impl Spec {
                 "constant" => Made::Constant(value.unbind()),
                 "argument" => Made::Given(value.extract()?),
                 "size" => Made::Size(expression(&value, &names)?),
+                "view" => {
+                    let Some(Gaps { shape, strides, offset: Some(offset) }) = gaps(&r)? else {
+                        return Err(PyValueError::new_err("a view of an argument has no place in it"));
+                    };
+                    Made::View { given: value.extract()?, shape, strides, offset }
+                }
                 _ => Made::Output {
                     gaps: gaps(&r)?,
                     number: value.extract()?,

@@ -31,9 +31,11 @@ mod views;
 
 use lower::{Cx, Refusal};
 use melior::Context;
-use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, StringAttribute, TypeAttribute};
+use melior::ir::attribute::{
+    ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
+};
 use melior::ir::operation::OperationLike;
-use melior::ir::r#type::FunctionType;
+use melior::ir::r#type::{FunctionType, IntegerType};
 use melior::ir::{
     Attribute, Block, BlockLike, Identifier, Location, Module, Region, RegionLike, Type, Value, ValueLike,
 };
@@ -61,7 +63,7 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     for input in &graph.inputs {
         let (ty, strides) = argument(input, &mut graph.sizes);
         argument_types.push(ty.to_mlir(context)?);
-        argument_attrs.push(attributes(context, input.name(), strides)?);
+        argument_attrs.push(attributes(context, input.name(), strides, None)?);
     }
     let block = Block::new(&argument_types.iter().map(|&t| (t, unknown)).collect::<Vec<_>>());
     let region = Region::new();
@@ -94,8 +96,11 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     }
     cx.b.op("func.return", &results, &[], &[], vec![]);
     let result_types: Vec<Type> = results.iter().map(|v| v.r#type()).collect();
-    let names: Vec<Attribute> =
-        graph.outputs.iter().map(|o| attributes(context, &o.name, None)).collect::<Result<_, _>>()?;
+    let names: Vec<Attribute> = graph
+        .outputs
+        .iter()
+        .map(|o| attributes(context, &o.name, None, o.memory))
+        .collect::<Result<_, _>>()?;
     let function_type = FunctionType::new(context, &argument_types, &result_types);
     let mut attrs: Vec<(&str, Attribute)> = vec![
         ("sym_name", StringAttribute::new(context, &graph.name).into()),
@@ -132,12 +137,17 @@ fn attributes<'c>(
     context: &'c Context,
     name: &str,
     strides: Option<Vec<Expr>>,
+    memory: Option<i64>,
 ) -> Result<Attribute<'c>, String> {
     let mut pairs =
         vec![(Identifier::new(context, "graph.name"), StringAttribute::new(context, name).into())];
     if let Some(s) = strides {
         let s = dims_attribute(context, &s).ok_or("a stride is not affine")?;
         pairs.push((Identifier::new(context, "graph.strides"), s));
+    }
+    if let Some(number) = memory {
+        let number = IntegerAttribute::new(IntegerType::new(context, 64).into(), number);
+        pairs.push((Identifier::new(context, crate::graph::MEMORY), number.into()));
     }
     Ok(DictionaryAttribute::new(context, &pairs).into())
 }

@@ -64,6 +64,8 @@ pub struct Output {
     pub permutation: Option<Vec<usize>>,
     /// Dimensions along which all elements are the same: one is returned.
     pub repeated: Vec<usize>,
+    /// Number of the memory that it lies in: results with the same number may share it, others must not.
+    pub memory: Option<i64>,
 }
 
 /// A tensor's metadata.
@@ -217,6 +219,7 @@ fn output(json: &Json) -> Result<Output, String> {
         name: text(json, "name")?,
         permutation: permutation(&json["permutation"], rank)?,
         repeated: dims(&json["repeated"])?.unwrap_or_default(),
+        memory: json["memory"].as_i64(),
     })
 }
 

@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import _cache, _crosscheck, _cuts, _fresh, _options, _records, _split, reproduce
+from . import _cache, _crosscheck, _cuts, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._expand import expand
@@ -206,8 +206,7 @@ def compile_whole(gm, inputs, kind, options):
         for op, reason, location in _records.host_calls(plan):
             _options.fallback(options, op, reason, location, event=False)
         run = _crosscheck.checked(run, gm, options, graph.location)
-        shared = _fresh.shared(gm, graph, plan)
-        return _fresh.copied(run, shared) if shared else run, [r.strides for r in graph.results]
+        return run, [r.strides for r in graph.results]
     if node and any(n.name == node and n.op == "call_function" for n in gm.graph.nodes):
         raise _Refused(node, reason)
     location = graph.location if graph else _split.where(next((n for n in gm.graph.nodes if n.op == "call_function"), None))

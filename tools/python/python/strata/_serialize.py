@@ -35,14 +35,14 @@ class Argument:
 
 @dataclasses.dataclass
 class Result:
-    """How a result of the FX graph is made. One of `value`, `argument`, `output`, `size` says from what."""
+    """How a result of the FX graph is made. One of `value`, `argument`, `view`, `output`, `size` says from what."""
 
-    kind: str  # "constant", "argument", "output", "size"
+    kind: str  # "constant", "argument", "view" (of an argument), "output", "size"
     value: object = None
     order: list | None = None  # dimensions of the output in memory, to be permuted back
     expand: list | None = None  # sizes, where one element stands for many
     gaps: list | None = None  # sizes and strides, where elements do not lie densely
-    offset: object = None  # as a view of that output: elements from its first to this one's first
+    offset: object = None  # as a view of that argument or output: elements from its first to this one's first
     dtype: object = None  # element type; the compiled graph may only hold the bits
     device: object = None  # where PyTorch has it, if not where the graph runs
     strides: list | None = None  # as returned, SymPy
@@ -95,6 +95,8 @@ class _Serializer:
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
         self.symbols, self.env, self.device = {}, None, None
         self.bound, self.dense = {}, {}
+        self.owners = {}  # memory of an argument -> its index and its value
+        self.memories = {}  # memory of a result -> its number
 
     def size(self, size):
         e = expr_of(size)
@@ -190,7 +192,10 @@ class _Serializer:
     def placeholder(self, node, index):
         val = self.value_meta(node)
         if isinstance(val, torch.Tensor):
-            self.tensor_input(node.name, val, Argument(index=index), self.given[index])
+            argument = Argument(index=index)
+            self.tensor_input(node.name, val, argument, self.given[index])
+            if argument.strides == [to_json(self.size(s)) for s in val.stride()]:
+                self.owners.setdefault(memory_of(val), (index, val))
         elif isinstance(val, torch.SymInt):
             e = self.size(val)
             if not isinstance(e, int) and e.is_Symbol:
@@ -254,6 +259,10 @@ class _Serializer:
             return False
         return memory_order([self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]) is None
 
+    def offset(self, base, view):
+        """Elements from the first of one tensor to the first of another in the same memory, as JSON."""
+        return to_json(sympy.sympify(self.size(view.storage_offset())) - self.size(base.storage_offset()))
+
     def result(self, node, outputs, numbers):
         if not isinstance(node, Node):
             return Result("constant", node)
@@ -265,7 +274,11 @@ class _Serializer:
         if not isinstance(val, torch.Tensor):
             raise Unsupported(f"a result of type {type(val).__name__}")
         shape, strides = [self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]
-        repeated = [d for d, s in enumerate(strides) if isinstance(s, int) and s == 0 and shape[d] != 1]
+        index, base = self.owners.get(memory_of(val), (None, None))
+        if base is not None and (base.dtype, base.device, base.is_conj(), base.is_neg()) == (val.dtype, val.device, val.is_conj(), val.is_neg()):
+            # PyTorch's user sees writes to either in both.
+            return Result("view", index, gaps=_as_json(shape, strides), offset=self.offset(base, val), strides=strides)
+        repeated = [d for d, s in enumerate(strides) if isinstance(s, int) and s == 0 and shape[d] not in (0, 1)]
         small = [1 if d in repeated else n for d, n in enumerate(shape)]
         order = memory_order(small, strides)
         own = strides
@@ -274,16 +287,16 @@ class _Serializer:
         plain = order == list(range(len(order)))
         gaps = None
         if own is not strides and not repeated:
-            own, gaps = strides, [[to_json(n) for n in sizes] for sizes in (shape, strides)]
-            number, base = self.dense.get(_memory_of(val), (None, None))
+            own, gaps = strides, _as_json(shape, strides)
+            number, base = self.dense.get(memory_of(val), (None, None))
             if base is not None and base.dtype == val.dtype:
-                offset = sympy.sympify(self.size(val.storage_offset())) - self.size(base.storage_offset())
-                return Result("output", number, gaps=gaps, offset=to_json(offset), dtype=val.dtype, device=val.device, strides=own)
+                return Result("output", number, gaps=gaps, offset=self.offset(base, val), dtype=val.dtype, device=val.device, strides=own)
         elif not repeated:
-            self.dense.setdefault(_memory_of(val), (numbers.get(node.name, len(outputs)), val))
+            self.dense.setdefault(memory_of(val), (numbers.get(node.name, len(outputs)), val))
         if node.name not in numbers:
             numbers[node.name] = len(outputs)
-            outputs.append({"name": node.name, "permutation": None if plain else order, "repeated": repeated})
+            memory = self.memories.setdefault(memory_of(val), len(self.memories))
+            outputs.append({"name": node.name, "permutation": None if plain else order, "repeated": repeated, "memory": memory})
         return Result(
             "output",
             numbers[node.name],
@@ -374,7 +387,12 @@ def _contiguous(shape):
     return out
 
 
-def _memory_of(val):
+def _as_json(*lists):
+    return [[to_json(n) for n in sizes] for sizes in lists]
+
+
+def memory_of(val):
+    """A number that two tensors have in common that share memory."""
     return val.untyped_storage()._cdata
 
 

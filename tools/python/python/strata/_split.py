@@ -13,7 +13,7 @@ from torch.fx.graph import _BoxedCodeGen
 from torch.fx.node import Node, map_arg
 
 from . import _cuts as cuts_of
-from ._fresh import storage
+from ._serialize import memory_of
 from ._modules import Body, InPyTorch, Piece, as_list
 from ._serialize import location_of
 from ._sizes import expr_of
@@ -158,11 +158,11 @@ class Split:
 
     def store(self):
         """Writes the new values of arguments: those of one type and device in one call."""
-        groups, written = {}, [storage(node.args[0].meta["val"]) for node in self.stores]
+        groups, written = {}, [memory_of(node.args[0].meta["val"]) for node in self.stores]
         for node in self.stores:
             place, value = node.args
             outer = self.value(value)
-            if storage(value.meta["val"]) in written:
+            if memory_of(value.meta["val"]) in written:
                 outer = self.graph.call_function(torch.clone, (outer,))
             val = place.meta["val"]
             groups.setdefault((val.dtype, val.device), ([], []))
