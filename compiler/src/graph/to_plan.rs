@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use strata_dialects::affine::dims_of;
 use strata_dialects::{Attr, OpView, TensorType};
 use strata_runtime::artifact::Constants;
+use strata_runtime::exec::LARGE;
 use strata_runtime::plan::*;
 use strata_runtime::sym::Expr;
 
@@ -448,36 +449,32 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
         self.own_results();
         let mut life: BTreeMap<BufferId, (usize, usize)> = BTreeMap::new();
         for (i, step) in self.plan.steps.iter().enumerate() {
-            for b in buffers_of(step) {
+            let (reads, writes) = step.buffers();
+            for b in reads.into_iter().chain(writes) {
                 let entry = life.entry(self.root(b)).or_insert((i, i));
                 entry.1 = i;
             }
         }
-        let ids: Vec<BufferId> = self.pending.iter().copied().filter(|id| life.contains_key(id)).collect();
-        let intervals: Vec<Interval> = ids
-            .iter()
-            .map(|id| {
-                let b = &self.plan.buffers[id.0 as usize];
-                let bytes = b.shape.iter().cloned().product::<Expr>() * Expr::from(b.dtype.size());
-                Interval { first: life[id].0, last: life[id].1, bytes }
-            })
-            .collect();
+        // On a CPU the arena is kept from call to call, since fresh pages cost as much as what is done with them. A GPU's allocator
+        // keeps pages itself: there a large buffer has memory of its own, which others have before and after.
+        let typical = if self.plan.device == DeviceKind::Cpu { None } else { self.plan.typical() };
+        let mut ids = Vec::new();
+        let mut intervals = Vec::new();
+        for id in self.pending.iter().copied().filter(|id| life.contains_key(id)) {
+            let b = &mut self.plan.buffers[id.0 as usize];
+            let bytes = b.shape.iter().cloned().product::<Expr>() * Expr::from(b.dtype.size());
+            if typical.as_ref().and_then(|values| bytes.eval(values)).is_some_and(|n| n >= LARGE) {
+                b.place = Place::Block;
+                continue;
+            }
+            ids.push(id);
+            intervals.push(Interval { first: life[&id].0, last: life[&id].1, bytes });
+        }
         let (offsets, end) = place(&intervals);
         for (id, offset) in ids.iter().zip(offsets) {
             self.plan.buffers[id.0 as usize].place = Place::Arena(offset);
         }
         self.plan.arena = end;
         Ok((self.plan, self.constants))
-    }
-}
-
-/// Every buffer that a step reads or writes.
-fn buffers_of(step: &Step) -> Vec<BufferId> {
-    match step {
-        Step::Launch { operands, results, .. } => operands.iter().chain(results).copied().collect(),
-        Step::Product(p) => [p.lhs.buffer, p.rhs.buffer, p.out.buffer].into_iter().chain(p.bias).collect(),
-        Step::Convolution(c) => vec![c.input, c.weight, c.out],
-        Step::Copy { from, to } => vec![*from, *to],
-        Step::HostCall(h) => h.inputs.iter().chain(&h.outputs).copied().collect(),
     }
 }

@@ -7,6 +7,10 @@ use crate::tensor::{HostTensor, row_major_strides};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// Bytes from which on it is worth while to take a result's memory only when it is written, and to tell that an input is no longer
+/// read; and from which on an intermediate buffer on a GPU gets memory of its own.
+pub const LARGE: i64 = 1 << 20;
+
 /// Where an embedder's memory comes from; the default is a [`Pool`].
 pub trait Allocator {
     /// Memory for the arena, aligned to 256 bytes, valid until the run's work in the stream is done. `bytes` > 0.
@@ -21,6 +25,16 @@ pub trait Allocator {
     fn workspace(&mut self, _bytes: usize) -> Result<Option<DevicePtr>> {
         Ok(None)
     }
+
+    /// Memory for an intermediate buffer (by its number), aligned to 256 bytes, until [`Allocator::release`]. `bytes` > 0.
+    fn block(&mut self, buffer: usize, bytes: usize) -> Result<DevicePtr>;
+
+    /// No later step touches the block of this buffer; work that is queued in the stream still may.
+    fn release(&mut self, buffer: usize);
+
+    /// No later step reads this input of at least [`LARGE`] bytes, and no result is part of it: its owner may give it up. Work that
+    /// is queued in the stream may still read it.
+    fn release_input(&mut self, _number: usize) {}
 
     /// Memory for a result (by its number), which lies in it with these sizes and strides (in elements); `bytes` may be 0.
     fn output(
@@ -243,6 +257,7 @@ pub(super) struct PoolAllocator<'a> {
     pub pool: &'a Arc<Pool>,
     pub stream: Stream,
     pub kept: Vec<Block>,
+    pub blocks: BTreeMap<usize, Block>,
     pub outputs: Vec<(usize, Arc<Block>)>,
 }
 
@@ -256,6 +271,18 @@ impl Allocator for PoolAllocator<'_> {
         let ptr = block.ptr;
         self.kept.push(block);
         Ok(ptr)
+    }
+
+    fn block(&mut self, buffer: usize, bytes: usize) -> Result<DevicePtr> {
+        let block = self.pool.block(bytes, self.stream)?;
+        let ptr = block.ptr;
+        self.blocks.insert(buffer, block);
+        Ok(ptr)
+    }
+
+    // The pool gives it to later work of the same stream.
+    fn release(&mut self, buffer: usize) {
+        self.blocks.remove(&buffer);
     }
 
     fn output(&mut self, number: usize, _: DType, _: &[i64], _: &[i64], bytes: usize) -> Result<DevicePtr> {

@@ -4,12 +4,13 @@
 //! kept, so a call with sizes seen before only adds addresses.
 
 mod bind;
+mod lives;
 mod memory;
 mod profile;
 mod resolve;
 mod run;
 
-pub use memory::{Allocator, DeviceTensor, Pool};
+pub use memory::{Allocator, DeviceTensor, LARGE, Pool};
 pub use profile::{Profile, StepTime};
 pub use run::{HostCalls, LaidOut, Layout, NoHostCalls, Origin, OutputRef, Placed, RunOptions};
 

@@ -1,6 +1,7 @@
 //! Everything of a plan that depends on the symbols' values only, as numbers, with the checks that keep accesses inside memory.
 
 use super::bind::eval;
+use super::lives::Lives;
 use crate::artifact::Artifact;
 use crate::dtype::DType;
 use crate::error::{Result, bail};
@@ -8,12 +9,14 @@ use crate::plan::{BufferId, Matrix, Place, Plan, Step};
 use crate::tensor::row_major_strides;
 
 /// Where a buffer's memory comes from, aliases followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Root {
     Input(u32),
     Output(u32),
     Arena,
     Constant,
+    /// The memory of the buffer with this number.
+    Block(u32),
 }
 
 /// A buffer with numbers.
@@ -57,13 +60,20 @@ pub(super) struct Resolved {
     pub buffers: Vec<ResolvedBuffer>,
     pub steps: Vec<ResolvedStep>,
     pub arena: i64,
+    pub lives: Lives,
 }
 
 impl Resolved {
     pub fn new(artifact: &Artifact, symbols: &[i64]) -> Result<Self> {
         let plan = &artifact.plan;
         let arena = eval(&plan.arena, symbols, "the arena's size")?.max(0);
-        let mut out = Self { symbols: symbols.to_vec(), buffers: Vec::new(), steps: Vec::new(), arena };
+        let mut out = Self {
+            symbols: symbols.to_vec(),
+            buffers: Vec::new(),
+            steps: Vec::new(),
+            arena,
+            lives: Lives::default(),
+        };
         for b in &plan.buffers {
             let sizes = |list: &[crate::sym::Expr], what| {
                 list.iter().map(|e| eval(e, symbols, what)).collect::<Result<Vec<i64>>>()
@@ -94,6 +104,7 @@ impl Resolved {
             let resolved = out.step(step, symbols).map_err(|e| e.at(format_args!("step {i}")))?;
             out.steps.push(resolved);
         }
+        out.lives = Lives::new(plan, &out.buffers);
         Ok(out)
     }
 
@@ -106,6 +117,7 @@ impl Resolved {
                 Root::Constant => (constants, "the constants".to_owned()),
                 Root::Input(n) => (of(plan.inputs[n as usize].buffer), format!("input {n}")),
                 Root::Output(n) => (of(plan.outputs[n as usize].buffer), format!("result {n}")),
+                Root::Block(n) => (of(BufferId(n)), format!("the block b{n}")),
             };
             if b.offset < 0 || b.offset.checked_add(b.bytes).is_none_or(|end| end > room) {
                 bail!(
@@ -231,6 +243,7 @@ fn follow(plan: &Plan, symbols: &[i64], buffer: usize) -> Result<(Root, i64)> {
         match &b.place {
             Place::Input(n) => return Ok((Root::Input(*n), offset)),
             Place::Output(n) => return Ok((Root::Output(*n), offset)),
+            Place::Block => return Ok((Root::Block(at as u32), offset)),
             Place::Constant { offset: o } => return Ok((Root::Constant, offset.saturating_add_unsigned(*o))),
             Place::Arena(o) => {
                 return Ok((Root::Arena, offset.saturating_add(eval(o, symbols, "an arena offset")?)));

@@ -1,5 +1,6 @@
 //! Running a plan's steps.
 
+use super::lives::Lives;
 use super::memory::PoolAllocator;
 use super::resolve::{Resolved, ResolvedStep, Root};
 use super::{Allocator, DeviceTensor, Executable, Profile, bind};
@@ -8,7 +9,7 @@ use crate::device::{
 };
 use crate::dtype::DType;
 use crate::error::{Error, Result, err};
-use crate::plan::{BufferId, HostCall, Matrix, Place, Plan, Step};
+use crate::plan::{BufferId, HostCall, Matrix, Plan, Step};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -94,7 +95,13 @@ impl Executable {
     pub fn run_with(&self, inputs: &[DeviceTensor], options: RunOptions<'_>) -> Result<Vec<DeviceTensor>> {
         let refs: Vec<TensorRef<'_>> = inputs.iter().map(DeviceTensor::as_ref).collect();
         let stream = options.stream;
-        let mut allocator = PoolAllocator { pool: &self.pool, stream, kept: Vec::new(), outputs: Vec::new() };
+        let mut allocator = PoolAllocator {
+            pool: &self.pool,
+            stream,
+            kept: Vec::new(),
+            blocks: Default::default(),
+            outputs: Vec::new(),
+        };
         // SAFETY: a `DeviceTensor` owns its memory, or whoever made it answers for it.
         let outputs = unsafe { self.run_raw(&refs, &mut allocator, options)? };
         outputs
@@ -184,13 +191,8 @@ impl Executable {
             bytes => allocator.arena(bytes as usize).map_err(at)?,
         };
         let mut results = vec![DevicePtr::NULL; plan.outputs.len()];
-        for (number, output) in plan.outputs.iter().enumerate() {
-            if plan.buffers[output.buffer.0 as usize].place != Place::Output(number as u32) {
-                continue;
-            }
-            let b = &resolved.buffers[output.buffer.0 as usize];
-            results[number] =
-                allocator.output(number, b.dtype, &b.shape, &b.strides, b.bytes as usize).map_err(at)?;
+        for &n in &resolved.lives.early {
+            results[n as usize] = self.result_memory(resolved, n, allocator).map_err(at)?;
         }
         let starts = self.aligned_inputs(layout, inputs, allocator, stream).map_err(at)?;
         let addresses = (resolved.buffers.iter())
@@ -200,6 +202,8 @@ impl Executable {
                     Root::Output(n) => results[n as usize],
                     Root::Arena => arena,
                     Root::Constant => self.constants,
+                    // Taken when the first step that touches it runs.
+                    Root::Block(_) => DevicePtr::NULL,
                 };
                 root.offset(b.offset)
             })
@@ -211,20 +215,40 @@ impl Executable {
         Ok(Placed { addresses, workspace })
     }
 
-    /// Runs the steps. Work may still be queued in the stream when this returns.
+    /// Memory for a result from an embedder.
+    fn result_memory(
+        &self,
+        resolved: &Resolved,
+        number: u32,
+        allocator: &mut dyn Allocator,
+    ) -> Result<DevicePtr> {
+        let b = &resolved.buffers[self.plan().outputs[number as usize].buffer.0 as usize];
+        allocator.output(number as usize, b.dtype, &b.shape, &b.strides, b.bytes as usize)
+    }
+
+    /// Runs the steps; `allocator` is the one that `placed` is from. Work may still be queued in the stream when this returns.
     ///
     /// # Safety
     /// `placed` was made by [`Executable::place`] of this executable for this layout and stream, and its memory stays until the work is
     /// done.
-    pub unsafe fn execute(&self, layout: &Layout, placed: &Placed, options: RunOptions<'_>) -> Result<()> {
+    pub unsafe fn execute(
+        &self,
+        layout: &Layout,
+        placed: &mut Placed,
+        allocator: &mut dyn Allocator,
+        options: RunOptions<'_>,
+    ) -> Result<()> {
         let plan = self.plan();
         let at = |e: Error| e.at(format_args!("@{}", plan.name));
         let mut none = NoHostCalls;
         let mut run = Run {
             exe: self,
             resolved: &layout.0,
-            addresses: &placed.addresses,
+            addresses: &mut placed.addresses,
             workspace: placed.workspace,
+            allocator,
+            lives: &layout.0.lives,
+            next: (0, 0),
             stream: options.stream,
             host: options.host.unwrap_or(&mut none),
             scratch: Vec::new(),
@@ -263,8 +287,8 @@ impl Executable {
         let starts: Vec<DevicePtr> = inputs.iter().map(|t| t.ptr).collect();
         // SAFETY: the caller's promises.
         let placed = unsafe {
-            let placed = self.place(&layout, &starts, allocator, options.stream)?;
-            self.execute(&layout, &placed, options)?;
+            let mut placed = self.place(&layout, &starts, allocator, options.stream)?;
+            self.execute(&layout, &mut placed, allocator, options)?;
             placed
         };
         let output = |(number, o): (usize, &crate::plan::Output)| {
@@ -304,7 +328,7 @@ impl Layout {
     /// A result of `plan`, which this is a layout of.
     ///
     /// # Errors
-    /// A plan that returns memory of its arena.
+    /// A plan that returns memory of its own.
     pub fn result(&self, plan: &Plan, number: usize) -> Result<LaidOut<'_>> {
         let output = &plan.outputs[number];
         let b = &self.0.buffers[output.buffer.0 as usize];
@@ -312,12 +336,8 @@ impl Layout {
             Root::Input(n) => Origin::Input(n as usize),
             Root::Output(n) => Origin::Output(n as usize),
             Root::Constant => Origin::Constant,
-            Root::Arena => {
-                return Err(err!(
-                    Plan,
-                    "result {} lies in the arena, which the next call overwrites",
-                    output.name
-                ));
+            Root::Arena | Root::Block(_) => {
+                return Err(err!(Plan, "result {} lies in memory that the run gives back", output.name));
             }
         };
         Ok(LaidOut { origin, offset: b.offset, dtype: b.dtype, shape: &b.shape, strides: &b.strides })
@@ -335,8 +355,12 @@ pub struct Placed {
 struct Run<'a> {
     exe: &'a Executable,
     resolved: &'a Resolved,
-    addresses: &'a [DevicePtr],
+    addresses: &'a mut [DevicePtr],
     workspace: Option<DevicePtr>,
+    allocator: &'a mut dyn Allocator,
+    lives: &'a Lives,
+    /// What of `lives.taken` and `lives.given_back` comes next.
+    next: (usize, usize),
     stream: Stream,
     host: &'a mut dyn HostCalls,
     scratch: Vec<DevicePtr>,
@@ -350,13 +374,47 @@ impl<'a> Run<'a> {
 
     fn step(&mut self, i: usize) -> Result<()> {
         let step = &self.exe.plan().steps[i];
+        let done = self.take(i).and_then(|()| self.run(step, &self.resolved.steps[i]));
         // The place is put together only where something failed.
-        self.run(step, &self.resolved.steps[i]).map_err(|e| {
+        done.map_err(|e| {
             let location = crate::plan::location(step);
             let place =
                 if location.is_empty() { format!("step {i}") } else { format!("{location}, step {i}") };
             e.at(place)
-        })
+        })?;
+        self.give_back(i);
+        Ok(())
+    }
+
+    /// Takes the memory that step `i` is the first to touch.
+    fn take(&mut self, i: usize) -> Result<()> {
+        while let Some(memory) = self.lives.taken.get(self.next.0).filter(|m| m.step == i) {
+            self.next.0 += 1;
+            let base = match memory.root {
+                Root::Output(n) => self.exe.result_memory(self.resolved, n, self.allocator)?,
+                Root::Block(b) => {
+                    let bytes = self.resolved.buffers[b as usize].bytes as usize;
+                    self.allocator.block(b as usize, bytes)?
+                }
+                _ => continue,
+            };
+            for b in &memory.buffers {
+                self.addresses[b.0 as usize] = base.offset(self.resolved.buffers[b.0 as usize].offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back the memory that step `i` was the last to touch.
+    fn give_back(&mut self, i: usize) {
+        while let Some(memory) = self.lives.given_back.get(self.next.1).filter(|m| m.step == i) {
+            self.next.1 += 1;
+            match memory.root {
+                Root::Block(b) => self.allocator.release(b as usize),
+                Root::Input(n) => self.allocator.release_input(n as usize),
+                _ => {}
+            }
+        }
     }
 
     fn run(&mut self, step: &Step, resolved: &ResolvedStep) -> Result<()> {

@@ -202,6 +202,20 @@ fn host_calls() {
 struct Counting(Vec<String>, Vec<crate::aligned::AlignedBytes>);
 
 impl Allocator for Counting {
+    fn block(&mut self, buffer: usize, bytes: usize) -> Result<DevicePtr> {
+        let ptr = self.arena(bytes)?;
+        *self.0.last_mut().unwrap() = format!("block b{buffer} {bytes}");
+        Ok(ptr)
+    }
+
+    fn release(&mut self, buffer: usize) {
+        self.0.push(format!("release b{buffer}"));
+    }
+
+    fn release_input(&mut self, number: usize) {
+        self.0.push(format!("release input {number}"));
+    }
+
     fn scratch(&mut self, bytes: usize) -> Result<DevicePtr> {
         self.arena(bytes)
     }
@@ -315,7 +329,7 @@ fn the_file_format_is_deterministic_and_versioned() {
     };
     assert!(
         refused(8, 99)
-            .contains("format version 99; this runtime reads version 2\n  next: run it with a newer")
+            .contains("format version 99; this runtime reads version 3\n  next: run it with a newer")
     );
     assert!(refused(0, b'X').contains("not a Strata artifact"));
     assert!(refused(30, 0xAA).contains("header is corrupt"));
@@ -324,4 +338,43 @@ fn the_file_format_is_deterministic_and_versioned() {
     let mut longer = a.clone();
     longer.push(0);
     assert!(Artifact::from_bytes(&longer).unwrap_err().reason().contains("its header says"));
+}
+
+const BLOCKS: &str = "plan @b on cpu {
+  input %x = b0
+  output %y = b2
+  output %z = b4
+  buffer b0 : f32[262144] = input 0
+  buffer b1 : f32[262144] = block
+  buffer b2 : f32[262144] = output 0
+  buffer b3 : f32[4] = alias of b1 offset 8
+  buffer b4 : f32[4] = output 1
+  arena 0 bytes
+  copy b0 -> b1
+  copy b1 -> b2
+  copy b3 -> b4
+}
+";
+
+#[test]
+fn large_memory_is_taken_late_and_given_back_early() {
+    let exe = load(BLOCKS, "");
+    let values: Vec<f32> = (0..262_144).map(|i| i as f32).collect();
+    let x = f32s(&[262_144], &values);
+    let view =
+        TensorRef { ptr: x.bytes().as_ptr().into(), dtype: DType::F32, shape: &[262_144], strides: &[1] };
+    let mut allocator = Counting(Vec::new(), Vec::new());
+    let out = unsafe { exe.run_raw(&[view], &mut allocator, RunOptions::default()) }.unwrap();
+    let expected = [
+        "output 1 f32 [4] 16",
+        "block b1 1048576",
+        "release input 0",
+        "output 0 f32 [262144] 1048576",
+        "release b1",
+    ];
+    assert_eq!(allocator.0, expected);
+    let first = |n: usize| unsafe { *out[n].ptr.as_host::<f32>().add(1) };
+    assert_eq!((first(0), first(1)), (1.0, 9.0));
+    let y = exe.run_host(&[x]).unwrap();
+    assert_eq!((y[0].to_f64()[262_143], y[1].to_f64()), (262_143.0, vec![8.0, 9.0, 10.0, 11.0]));
 }

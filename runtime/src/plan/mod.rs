@@ -160,6 +160,8 @@ pub enum Place {
         /// Elements of this buffer's type.
         offset: Expr,
     },
+    /// Memory of its own, from the first step that touches it to the last.
+    Block,
 }
 
 /// A kernel in the artifact.
@@ -210,6 +212,21 @@ pub enum Step {
     },
     /// A call out of the compiled program, for an op without lowering.
     HostCall(HostCall),
+}
+
+impl Step {
+    /// The buffers that it reads, and those that it writes.
+    pub fn buffers(&self) -> (Vec<BufferId>, Vec<BufferId>) {
+        match self {
+            Self::Launch { operands, results, .. } => (operands.clone(), results.clone()),
+            Self::Product(p) => {
+                ([p.lhs.buffer, p.rhs.buffer].into_iter().chain(p.bias).collect(), vec![p.out.buffer])
+            }
+            Self::Convolution(c) => (vec![c.input, c.weight], vec![c.out]),
+            Self::Copy { from, to } => (vec![*from], vec![*to]),
+            Self::HostCall(h) => (h.inputs.clone(), h.outputs.clone()),
+        }
+    }
 }
 
 /// `out[b] = op(lhs[b]) · op(rhs[b])`, each of `batch` products `m × k` times `k × n`, accumulated in f32 (f64 for f64).

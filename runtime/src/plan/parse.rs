@@ -173,6 +173,8 @@ fn buffer(p: &mut Lexer) -> Result<Buffer> {
             Place::Input(p.unsigned("the number of an input")?)
         } else if p.accept_word("output") {
             Place::Output(p.unsigned("the number of an output")?)
+        } else if p.accept_word("block") {
+            Place::Block
         } else {
             p.expect_word("alias")?;
             p.expect_word("of")?;

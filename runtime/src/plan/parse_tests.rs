@@ -54,6 +54,7 @@ fn buffer() -> impl Strategy<Value = Buffer> {
         any::<u32>().prop_map(Place::Input),
         any::<u32>().prop_map(Place::Output),
         expr().prop_map(Place::Arena),
+        Just(Place::Block),
         any::<u64>().prop_map(|offset| Place::Constant { offset }),
         (buffer_id(), expr()).prop_map(|(of, offset)| Place::Alias { of, offset }),
     ];

@@ -112,6 +112,7 @@ impl Display for Buffer {
             Place::Arena(at) => write!(f, " in arena at {at}"),
             Place::Constant { offset } => write!(f, " in constants at {offset}"),
             Place::Alias { of, offset } => write!(f, " = alias of {of} offset {offset}"),
+            Place::Block => write!(f, " = block"),
         }
     }
 }

@@ -28,24 +28,12 @@ enum Access {
 }
 
 fn accesses(step: &Step) -> Vec<(BufferId, Access)> {
-    use Access::*;
-    match step {
-        Step::Launch { operands, results, .. } => {
-            operands.iter().map(|&b| (b, Read)).chain(results.iter().map(|&b| (b, Write))).collect()
-        }
-        Step::Product(p) => {
-            let mut list = vec![(p.lhs.buffer, Read), (p.rhs.buffer, Read)];
-            list.extend(p.bias.map(|b| (b, Read)));
-            list.push((p.out.buffer, Write));
-            list
-        }
-        Step::Convolution(c) => vec![(c.input, Read), (c.weight, Read), (c.out, Write)],
-        Step::Copy { from, to } => vec![(*from, Read), (*to, Write)],
-        Step::HostCall(h) => {
-            let reads = h.inputs.iter().map(|&b| (b, Read));
-            reads.chain(h.outputs.iter().map(|&b| (b, Write))).collect()
-        }
-    }
+    let (reads, writes) = step.buffers();
+    reads
+        .into_iter()
+        .map(|b| (b, Access::Read))
+        .chain(writes.into_iter().map(|b| (b, Access::Write)))
+        .collect()
 }
 
 fn exprs_of(step: &Step) -> Vec<&Expr> {
@@ -84,13 +72,12 @@ impl<'a> Verifier<'a> {
         for output in &plan.outputs {
             let at = |e: Error| e.at(format_args!("output %{}", output.name)).next(BUG);
             v.in_range(output.buffer).map_err(at)?;
-            if let Place::Arena(_) = plan.buffers[v.roots[output.buffer.0 as usize]].place {
-                return Err(at(err!(
-                    Plan,
-                    "{} lies in the arena, which the next call overwrites",
-                    output.buffer
-                )));
-            }
+            let lost = match plan.buffers[v.roots[output.buffer.0 as usize]].place {
+                Place::Arena(_) => "lies in the arena, which the next call overwrites",
+                Place::Block => "is a block, which is given back after its last step",
+                _ => continue,
+            };
+            return Err(at(err!(Plan, "{} {lost}", output.buffer)));
         }
         for (i, b) in plan.buffers.iter().enumerate() {
             let first = |id: BufferId| id.0 as usize == i;
@@ -324,29 +311,41 @@ fn bytes(b: &Buffer, values: &[i64]) -> Option<i64> {
     last.checked_add(1)?.checked_mul(b.dtype.size() as i64)
 }
 
+/// Values of a plan's symbols, of which `pick` chooses those that are not defined by others.
+fn values(plan: &Plan, pick: &dyn Fn(&Symbol) -> i64) -> Option<Vec<i64>> {
+    let mut values = Vec::new();
+    for s in &plan.symbols {
+        let v = match &s.binding {
+            Binding::Defined(e) => e.eval(&values)?,
+            _ => pick(&s.info),
+        };
+        values.push(v);
+    }
+    Some(values)
+}
+
+fn smallest(s: &Symbol) -> i64 {
+    let d = s.divisor.max(1);
+    s.min.checked_add((d - s.min.rem_euclid(d)) % d).unwrap_or(s.min)
+}
+
+fn typical(s: &Symbol) -> i64 {
+    s.hint.unwrap_or_else(|| smallest(s).saturating_add(s.divisor.max(1)).min(s.max))
+}
+
+impl Plan {
+    /// Values of the symbols as their hints say, for decisions about speed; `None` where they cannot be worked out.
+    pub fn typical(&self) -> Option<Vec<i64>> {
+        values(self, &typical)
+    }
+}
+
 /// Values of the symbols to try: the hints, the smallest, the largest where there are any.
 fn bindings(plan: &Plan) -> Vec<Vec<i64>> {
-    let choose = |pick: &dyn Fn(&Symbol) -> i64| -> Option<Vec<i64>> {
-        let mut values = Vec::new();
-        for s in &plan.symbols {
-            let v = match &s.binding {
-                Binding::Defined(e) => e.eval(&values)?,
-                _ => pick(&s.info),
-            };
-            values.push(v);
-        }
-        Some(values)
-    };
-    let smallest = |s: &Symbol| {
-        let d = s.divisor.max(1);
-        s.min.checked_add((d - s.min.rem_euclid(d)) % d).unwrap_or(s.min)
-    };
-    let typical =
-        |s: &Symbol| s.hint.unwrap_or_else(|| smallest(s).saturating_add(s.divisor.max(1)).min(s.max));
     let largest =
         |s: &Symbol| if s.max == i64::MAX { typical(s) } else { s.max - s.max.rem_euclid(s.divisor.max(1)) };
     let mut out: Vec<_> =
-        [choose(&typical), choose(&smallest), choose(&largest)].into_iter().flatten().collect();
+        [plan.typical(), values(plan, &smallest), values(plan, &largest)].into_iter().flatten().collect();
     out.dedup();
     out
 }

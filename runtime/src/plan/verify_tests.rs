@@ -20,6 +20,7 @@ fn each_rule_is_checked() {
         ("input %x = b0", "input %x = b4", "b4 is not 'input 0'", "input %x"),
         ("output %y = b4", "output %y = b9", "no buffer b9", "output %y"),
         ("output %y = b4", "output %y = b3", "overwrites", "output %y"),
+        ("f32[s0, 2] = output 0", "f32[s0, 2] = block", "given back after its last step", "output %y"),
         ("output %y = b4", "output %z = b0\n  output %y = b4", "is another buffer", "buffer b4"),
         ("f32[s0, 2] in arena at 0", "f32[s0, s1] in arena at 0", "s1 in s1 has no value", "buffer b3"),
         ("in arena at 0", "in arena at 128", "multiple of 256", "buffer b3"),

@@ -5,12 +5,14 @@ use crate::fault::Fault;
 use crate::host::TorchCalls;
 use crate::layouts::{Known, Ready, Seen, Sizes, View, value};
 use crate::memory::TorchMemory;
+use crate::raise;
 use crate::spec::{Kind, Made, Source, Spec};
 use crate::torch::{Tensor, Torch, TorchType, torch};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -86,7 +88,6 @@ impl Callable {
         // Another thread that runs the same graph meanwhile finds none, and allocates.
         let mut arena = self.arena.lock().unwrap_or_else(|e| e.into_inner()).take();
         let mut memory = TorchMemory {
-            py,
             torch,
             device: self.device,
             bytes: &self.bytes,
@@ -95,19 +96,21 @@ impl Callable {
             outputs: (0..self.exe.plan().outputs.len()).map(|_| None).collect(),
             arena: &mut arena,
             scratch: Vec::new(),
+            blocks: BTreeMap::new(),
+            given: (self.spec.owns && timed.is_none()).then(|| given.clone().unbind()),
+            gave_up: false,
             raised: None,
         };
         // SAFETY: the caller's list keeps the tensors, which PyTorch keeps on their device; work that is still queued when this
         // returns is ordered before what PyTorch does with the memory in the same stream.
         let placed = unsafe { self.exe.place(&sizes.layout, &inputs, &mut memory, stream) };
-        let (outputs, scratch, raised) = (memory.outputs, memory.scratch, memory.raised);
-        let placed = placed.map_err(|e| raised.map_or(Fault::Runtime(e), Fault::Raised))?;
+        let mut placed = placed.map_err(|e| memory.raised.take().map_or(Fault::Runtime(e), Fault::Raised))?;
         let mut host = TorchCalls { exchange, device: self.device, callback: &self.fallbacks, raised: None };
         let done = py.detach(|| {
             let mut run = || {
                 let options = RunOptions { stream, host: Some(&mut host), ..RunOptions::default() };
                 // SAFETY: as above.
-                unsafe { self.exe.execute(&sizes.layout, &placed, options) }
+                unsafe { self.exe.execute(&sizes.layout, &mut placed, &mut memory, options) }
             };
             match timed {
                 None => run(),
@@ -119,14 +122,19 @@ impl Callable {
                 }
             }
         });
-        drop(scratch);
+        let TorchMemory { outputs, raised, gave_up, .. } = memory;
         if self.device.kind == CPU {
             // What was there is dropped after the lock is: freeing a tensor may let other threads have the interpreter, and one of
             // them may wait for this lock.
             std::mem::swap(&mut *self.arena.lock().unwrap_or_else(|e| e.into_inner()), &mut arena);
         }
         drop(arena);
-        done.map_err(|e| host.raised.take().map_or(Fault::Runtime(e), Fault::Raised))?;
+        done.map_err(|e| match host.raised.take().or(raised) {
+            Some(raised) => Fault::Raised(raised),
+            // PyTorch cannot run the graph instead: what it would need is gone.
+            None if gave_up => Fault::Raised(raise(&e)),
+            None => Fault::Runtime(e),
+        })?;
         CALLS.fetch_add(1, Ordering::Relaxed);
         Ok(self.results(torch, given, &sizes, &outputs, &copies)?)
     }

@@ -173,7 +173,7 @@ fn spec_of(py: Python<'_>, exe: &Executable) -> PyResult<Spec> {
             _ => None,
         })
         .collect();
-    Ok(Spec { arguments, results, symbols })
+    Ok(Spec { owns: false, arguments, results, symbols })
 }
 
 fn row_major(shape: &[Expr]) -> Vec<Expr> {

@@ -2,9 +2,11 @@
 
 use crate::dlpack::DlDevice;
 use crate::layouts::Sizes;
-use crate::spec::Spec;
+use crate::spec::{Source, Spec};
 use crate::torch::{Tensor, Torch, TorchType};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::collections::BTreeMap;
 use strata_runtime::DType;
 use strata_runtime::device::DevicePtr;
 use strata_runtime::error::{Error, ErrorKind, Result};
@@ -14,8 +16,7 @@ use strata_runtime::exec::Allocator;
 const ALIGNMENT: u64 = 256;
 
 /// Memory of one run.
-pub struct TorchMemory<'a, 'py> {
-    pub py: Python<'py>,
+pub struct TorchMemory<'a> {
     pub torch: &'a Torch,
     pub device: DlDevice,
     /// Single bytes.
@@ -28,14 +29,20 @@ pub struct TorchMemory<'a, 'py> {
     pub arena: &'a mut Option<(Tensor, usize)>,
     /// Lives until the work is queued.
     pub scratch: Vec<Tensor>,
+    /// By number of the buffer.
+    pub blocks: BTreeMap<usize, Tensor>,
+    /// The call's arguments, if they are the graph's own: each is given up after its last use.
+    pub given: Option<Py<PyList>>,
+    /// Whether one was given up.
+    pub gave_up: bool,
     /// What PyTorch raised: it goes on to the user as it is.
     pub raised: Option<PyErr>,
 }
 
-impl TorchMemory<'_, '_> {
+impl TorchMemory<'_> {
     fn tensor(&mut self, dtype: &TorchType, shape: &[i64], strides: &[i64]) -> Result<(Tensor, DevicePtr)> {
-        let new = self.torch.empty(self.py, dtype, shape, strides, self.device);
-        new.and_then(|t| t.ptr(self.py).map(|ptr| (t, ptr))).map_err(|e| {
+        let new = self.torch.empty(dtype, shape, strides, self.device);
+        new.and_then(|t| t.ptr().map(|ptr| (t, ptr))).map_err(|e| {
             let text = e.to_string();
             self.raised = Some(e);
             Error::new(ErrorKind::Memory, text).next("free memory, or use smaller inputs")
@@ -52,10 +59,10 @@ fn aligned(ptr: DevicePtr) -> DevicePtr {
     DevicePtr(ptr.0.next_multiple_of(ALIGNMENT))
 }
 
-impl Allocator for TorchMemory<'_, '_> {
+impl Allocator for TorchMemory<'_> {
     fn arena(&mut self, bytes: usize) -> Result<DevicePtr> {
         if let Some((tensor, _)) = self.arena.as_ref().filter(|(_, size)| *size >= bytes) {
-            let ptr = tensor.ptr(self.py);
+            let ptr = tensor.ptr();
             return ptr.map(aligned).map_err(|e| Error::new(ErrorKind::Memory, e.to_string()));
         }
         // The old one goes first: both together may not fit.
@@ -69,6 +76,30 @@ impl Allocator for TorchMemory<'_, '_> {
         let (tensor, ptr) = self.aligned(bytes)?;
         self.scratch.push(tensor);
         Ok(ptr)
+    }
+
+    fn block(&mut self, buffer: usize, bytes: usize) -> Result<DevicePtr> {
+        let (tensor, ptr) = self.aligned(bytes)?;
+        self.blocks.insert(buffer, tensor);
+        Ok(ptr)
+    }
+
+    // PyTorch gives it to later work of the same stream.
+    fn release(&mut self, buffer: usize) {
+        self.blocks.remove(&buffer);
+    }
+
+    fn release_input(&mut self, number: usize) {
+        let (Some(given), Source::Given(index)) = (&self.given, &self.spec.arguments[number].source) else {
+            return;
+        };
+        if self.spec.shared(number, *index) {
+            return;
+        }
+        // Where this fails the argument only lives longer.
+        if Python::attach(|py| given.bind(py).set_item(*index, py.None())).is_ok() {
+            self.gave_up = true;
+        }
     }
 
     // From PyTorch, so that it is counted there, and goes into the pool of a graph that is being recorded.

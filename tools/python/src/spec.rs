@@ -79,6 +79,8 @@ pub struct Place {
 pub struct Spec {
     pub arguments: Vec<Argument>,
     pub results: Vec<Made>,
+    /// Whether the arguments belong to the graph alone, as what a forward graph keeps for its backward graph does.
+    pub owns: bool,
     /// None where it is not needed.
     pub symbols: Vec<Option<Place>>,
 }
@@ -151,7 +153,16 @@ impl Spec {
                 },
             });
         }
-        Ok(Self { arguments, results, symbols })
+        let owns = graph.getattr("owns")?.extract()?;
+        Ok(Self { arguments, results, owns, symbols })
+    }
+
+    /// Whether an argument of the call, which is the plan's of that number, is also used otherwise: it is a result, or holds one.
+    pub fn shared(&self, number: usize, given: usize) -> bool {
+        let uses = |m: &Made| matches!(m, Made::Given(i) | Made::View { given: i, .. } if *i == given);
+        let again =
+            |(n, a): (usize, &Argument)| n != number && matches!(a.source, Source::Given(i) if i == given);
+        self.results.iter().any(uses) || self.arguments.iter().enumerate().any(again)
     }
 }
 

@@ -162,9 +162,9 @@ impl Torch {
     }
 
     /// Uninitialised memory from PyTorch's allocator, for use in the current stream's order.
+    /// Needs no interpreter, but where PyTorch's C functions are missing.
     pub fn empty(
         &self,
-        py: Python<'_>,
         dtype: &TorchType,
         shape: &[i64],
         strides: &[i64],
@@ -190,11 +190,13 @@ impl Torch {
             }
             // Python's function fails with the exception that users know.
         }
-        let kwargs = PyDict::new(py);
-        kwargs.set_item("dtype", &dtype.object)?;
-        kwargs.set_item("device", device.name())?;
-        let new = self.module.bind(py).call_method("empty_strided", (shape, strides), Some(&kwargs))?;
-        Ok(Tensor::Object(new.unbind()))
+        Python::attach(|py| {
+            let kwargs = PyDict::new(py);
+            kwargs.set_item("dtype", &dtype.object)?;
+            kwargs.set_item("device", device.name())?;
+            let new = self.module.bind(py).call_method("empty_strided", (shape, strides), Some(&kwargs))?;
+            Ok(Tensor::Object(new.unbind()))
+        })
     }
 
     /// An attribute of the module `torch`.
@@ -236,7 +238,7 @@ impl Torch {
 
 impl Tensor {
     /// The address of element 0.
-    pub fn ptr(&self, py: Python<'_>) -> PyResult<DevicePtr> {
+    pub fn ptr(&self) -> PyResult<DevicePtr> {
         match self {
             Self::Handle(h) => {
                 let mut ptr = std::ptr::null_mut();
@@ -246,7 +248,7 @@ impl Tensor {
                     status => Err(failed("the address of a tensor", status)),
                 }
             }
-            Self::Object(o) => Ok(exchange()?.view(o.bind(py))?.ptr()),
+            Self::Object(o) => Python::attach(|py| Ok(exchange()?.view(o.bind(py))?.ptr())),
         }
     }
 

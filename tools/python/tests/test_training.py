@@ -346,3 +346,33 @@ def test_writing_into_a_constant_result_leaves_the_next_call_alone():
         _, a, b = f(torch.ones(2))
         assert (a.tolist(), b.tolist()) == ([1.0, 2.0], [0.0, 0.0])
         a.add_(5), b.add_(5)
+
+
+def test_activations_make_room_for_gradients():
+    """The backward graph gives up what the forward graph kept for it, each tensor after its last use."""
+    size, layers = 512, 12
+    one = size * size * 4  # bytes
+    weights = [(torch.eye(size) * 0.5).requires_grad_() for _ in range(layers)]
+
+    def f(x):
+        for w in weights:
+            x = (x @ w).sin()
+        return x.sum()
+
+    def step():
+        torch.compile(f, backend="strata")(torch.ones(size, size)).backward()
+        gradients = [w.grad for w in weights]
+        for w in weights:
+            w.grad = None
+        return gradients
+
+    step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        step()
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    now = most = 0
+    for e in sorted(events, key=lambda e: e.start_ns()):
+        now += e.nbytes()
+        most = max(most, now)
+    # A layer keeps its product and its sine, and then makes one gradient. All at once would be three a layer.
+    assert 2 * layers * one <= most <= (2 * layers + 4) * one

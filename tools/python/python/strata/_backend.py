@@ -192,6 +192,7 @@ def compile_whole(gm, inputs, kind, options):
     graph, failure, start = None, None, time.perf_counter()
     try:
         graph = serialize(gm, inputs, name, _strict(options))
+        graph.owns = kind == "backward"
         run = _compile(gm, graph, options)
     except Unsupported as e:
         node, reason, next_step = e.node, str(e), "this graph runs in PyTorch, op by op"

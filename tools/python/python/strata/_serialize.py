@@ -60,6 +60,7 @@ class Serialized:
     symbols: dict  # name -> ("arg", index) or ("size", index, dim)
     name: str
     location: str
+    owns: bool = False  # whether nobody else has the arguments
 
 
 def location_of(node):
