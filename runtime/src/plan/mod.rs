@@ -6,6 +6,7 @@
 
 mod lexer;
 pub mod parse;
+mod scratch;
 pub mod text;
 pub mod verify;
 

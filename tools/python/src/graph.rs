@@ -201,6 +201,12 @@ impl Compiled {
         self.callable.exe.plan().to_string()
     }
 
+    /// Bytes that intermediate values take at most, for typical sizes.
+    fn intermediate_bytes(&self) -> i64 {
+        let plan = self.callable.exe.plan();
+        plan.typical().and_then(|sizes| plan.intermediate_bytes(&sizes)).unwrap_or(0)
+    }
+
     /// Its key in the cache.
     #[getter]
     fn key(&self) -> &str {

@@ -114,6 +114,8 @@ impl Sizes {
         let plan = exe.plan();
         let mut forms: Vec<_> = plan.outputs.iter().map(|_| None).collect();
         let mut results = Vec::with_capacity(spec.results.len());
+        // Results of the plan that only views are made of.
+        let mut wholes = Vec::new();
         for (made, at) in spec.results.iter().zip(0..) {
             results.push(match made {
                 Made::Constant(_) | Made::Given(_) => Ready::AsSaid,
@@ -128,6 +130,7 @@ impl Sizes {
                     number, gaps: Some(Gaps { shape, strides, offset: Some(offset) }), ..
                 } => {
                     let out = layout.result(plan, *number)?;
+                    wholes.push((*number, (at, out.shape.to_vec(), out.strides.to_vec())));
                     Ready::View(View {
                         origin: out.origin,
                         offset: out.offset / out.dtype.size() as i64 + value(offset, symbols)?,
@@ -160,6 +163,9 @@ impl Sizes {
                     }
                 }
             });
+        }
+        for (number, form) in wholes {
+            forms[number].get_or_insert(form);
         }
         Ok(Self { signature, layout, forms, results })
     }

@@ -203,7 +203,7 @@ def compile_whole(gm, inputs, kind, options):
         node, reason, next_step, failure = None, f"{type(e).__name__}: {e}", "please report this graph", e
     else:
         plan = run.plan()
-        _record(gm, graph, kind, plan, run.timings(), time.perf_counter() - start)
+        _record(gm, graph, kind, run, time.perf_counter() - start)
         for op, reason, location in _records.host_calls(plan):
             _options.fallback(options, op, reason, location, event=False)
         run = _crosscheck.checked(run, gm, options, graph.location)
@@ -218,7 +218,7 @@ def compile_whole(gm, inputs, kind, options):
             raise RuntimeError(f"{reason}\n  where: {location}\n  next: {next_step}") from failure
     output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
     events.count("eager_graphs")
-    _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], arena=0, seconds=0.0, phases={})
+    _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], intermediate=0, seconds=0.0, phases={})
     _options.fallback(options, "a whole graph runs in PyTorch", reason, location, next_step)
     return _boxed(lambda args: gm(*args)), [None] * len(output.args[0])
 
@@ -227,12 +227,12 @@ def _ops(gm):
     return sum(n.op == "call_function" and n.target is not operator.getitem for n in gm.graph.nodes)
 
 
-def _record(gm, graph, kind, plan, timings, seconds):
+def _record(gm, graph, kind, run, seconds):
     if _records.wanted():
-        phases = {name: ns / 1e9 for name, ns in timings}
+        phases = {name: ns / 1e9 for name, ns in run.timings()}
         _records.note(
-            record="graph", name=graph.name, kind=kind, compiled=True, location=graph.location, ops=_ops(gm), steps=_records.steps(plan),
-            arena=_records.arena(plan), seconds=seconds, phases=phases,
+            record="graph", name=graph.name, kind=kind, compiled=True, location=graph.location, ops=_ops(gm), steps=_records.steps(run.plan()),
+            intermediate=run.intermediate_bytes(), seconds=seconds, phases=phases,
         )
 
 

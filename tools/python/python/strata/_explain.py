@@ -16,7 +16,7 @@ _HERE = "strata"
 class Explanation:
     """What was compiled, what was not, and why. As text by ``str()``, as data by the fields and ``json()``."""
 
-    graphs: list  # name, kind, location, ops, kernels, library calls, copies, fallbacks, arena, seconds, phases
+    graphs: list  # name, kind, location, ops, kernels, library calls, copies, fallbacks, intermediate (bytes at most), seconds, phases
     fallbacks: list  # op, reason, location, where it runs
     graph_breaks: list  # reason, location
     recompilations: list  # function, location, reason
@@ -106,7 +106,7 @@ def _times(metrics, graphs, n, total):
 
 
 def _memory(graphs):
-    out = {"intermediate": [{"graph": g["name"], "bytes": g["arena"]} for g in graphs if g["compiled"]]}
+    out = {"intermediate": [{"graph": g["name"], "bytes": g["intermediate"]} for g in graphs if g["compiled"]]}
     if torch.cuda.is_available():
         out["peak"] = torch.cuda.max_memory_allocated()
     return out
@@ -126,7 +126,7 @@ def _text(e):
             yield f"{head}: runs in PyTorch, op by op"
             yield f"  because {g['reason']}"
             continue
-        yield f"{head}, intermediate values {_bytes(g['arena'])}, compiled in {g['seconds']:.2f} s"
+        yield f"{head}, intermediate values {_bytes(g['intermediate'])}, compiled in {g['seconds']:.2f} s"
         for s in g["steps"]:
             ops = ", ".join(s["ops"])
             text = {"kernel": f"kernel {s['name']}: {ops}", "library": f"library {s['name']}", "copy": "copy to another layout"}[s["kind"]]
@@ -158,8 +158,6 @@ def _many(n, what):
 
 
 def _bytes(n):
-    if not isinstance(n, int):
-        return f"{n} bytes"
     for unit in ("B", "KiB", "MiB"):
         if n < 1024:
             return f"{n:.4g} {unit}"

@@ -7,7 +7,6 @@ _sinks = []
 _LOC = re.compile(r'loc\("((?:[^"\\]|\\.)*?)(?::0)?"\)')
 _KERNEL = re.compile(r'^  kernel (\w+) = @(\w+) .*?"([^"]*)"', re.M)
 _STEP = re.compile(r"^  (launch|product|convolution|copy|host) (.*)$", re.M)
-_ARENA = re.compile(r"^  arena (.*) bytes$", re.M)
 
 
 def collect(sink):
@@ -64,14 +63,6 @@ def steps(plan):
         elif kind == "copy":
             out.append({"kind": "copy", "name": "copy", "ops": [], "location": _location(rest)})
     return out
-
-
-def arena(plan):
-    """Bytes of intermediate values: a number, or an expression over the plan's symbols."""
-    found = _ARENA.search(plan)
-    if not found:
-        return 0
-    return int(found[1]) if found[1].isdigit() else found[1]
 
 
 def _location(text):

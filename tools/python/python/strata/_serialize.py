@@ -98,6 +98,7 @@ class _Serializer:
         self.bound, self.dense = {}, {}
         self.owners = {}  # memory of an argument -> its index and its value
         self.memories = {}  # memory of a result -> its number
+        self.whole = {}  # memory -> the first node that fills it
 
     def size(self, size):
         e = expr_of(size)
@@ -243,6 +244,8 @@ class _Serializer:
             entry["args"]["target"] = self.object(target)
         if isinstance(val, torch.Tensor):
             entry["out"] = [self.meta(val)]
+            if self.fills(val):
+                self.whole.setdefault(memory_of(val), node)
             if val.device.type == "cuda":
                 self.use_device(val.device)
         elif isinstance(val, (list, tuple)):
@@ -253,6 +256,13 @@ class _Serializer:
         else:
             raise Unsupported(f"{op} has a result of type {type(val).__name__}")
         self.nodes.append(entry)
+
+    def fills(self, val):
+        """Whether a tensor is dense and all there is in its memory."""
+        if val.is_conj() or val.is_neg() or any(isinstance(n, int) and n == 0 for n in val.shape):
+            return False
+        all_there = self.size(val.numel()) * val.element_size() == self.size(val.untyped_storage().nbytes())
+        return all_there and memory_order([self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]) is not None
 
     def has_gaps(self, node):
         val = node.meta.get("val") if isinstance(node, Node) else None
@@ -290,6 +300,10 @@ class _Serializer:
         if own is not strides and not repeated:
             own, gaps = strides, _as_json(shape, strides)
             number, base = self.dense.get(memory_of(val), (None, None))
+            if base is None and memory_of(val) in self.whole:
+                # A part with gaps takes about as much memory as the whole, and several parts are often wanted: of queries, keys and values.
+                self.result(self.whole[memory_of(val)], outputs, numbers)
+                number, base = self.dense[memory_of(val)]
             if base is not None and base.dtype == val.dtype:
                 return Result("output", number, gaps=gaps, offset=self.offset(base, val), dtype=val.dtype, device=val.device, strides=own)
         elif not repeated:
