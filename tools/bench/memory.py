@@ -1,9 +1,10 @@
-"""The most memory that a device holds while a model runs: eager, Inductor and Strata, each in a process of its own. Needs a GPU.
+"""The most memory that a device holds while a model runs: eager, Inductor and Strata, each in a process of its own.
 
 usage   python memory.py [MODEL ...]         as torch_models.py; default gpt2 resnet50
         --backends eager,inductor,strata
         --training                           a step: forward, backward, no optimizer
         --small                              small models, to see that everything runs
+        --device cpu                         likewise: `torch` is then the most that the process held, and says little
         --json FILE                          appends a line a model and backend
 
 Weights and inputs are bf16. A line's figures, in MiB, of the calls after the first:
@@ -17,6 +18,7 @@ Weights and inputs are bf16. A line's figures, in MiB, of the calls after the fi
 
 import argparse
 import json
+import resource
 import subprocess
 import sys
 
@@ -28,14 +30,14 @@ MIB = 1 << 20
 WORKSPACE = 64
 
 
-def child(name, backend, training, small):
+def child(name, backend, device, training, small):
     """One process: prints the figures as JSON."""
     import zoo
 
     torch.manual_seed(0)
-    model, inputs = zoo.MODELS[name].build("cuda", small)
-    model = model.train(training).to("cuda", torch.bfloat16)
-    inputs = [x.to("cuda", torch.bfloat16 if x.is_floating_point() else None) for x in inputs]
+    model, inputs = zoo.MODELS[name].build(device, small)
+    model = model.train(training).to(device, torch.bfloat16)
+    inputs = [x.to(device, torch.bfloat16 if x.is_floating_point() else None) for x in inputs]
     f = measure.compiled(model, backend)
 
     def step():
@@ -51,6 +53,11 @@ def child(name, backend, training, small):
     # Compilation and libraries' first calls take memory for a moment that no later call does.
     for _ in range(3):
         step()
+    row = (of_gpu if device == "cuda" else of_process)(step)
+    print(json.dumps(row | measured_counters(backend)))
+
+
+def of_gpu(step):
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -58,12 +65,17 @@ def child(name, backend, training, small):
         step()
     torch.cuda.synchronize()
     free, total = torch.cuda.mem_get_info()
-    row = {
+    return {
         "torch_mib": torch.cuda.max_memory_allocated() / MIB,
         "reserved_mib": torch.cuda.max_memory_reserved() / MIB,
         "outside_mib": (total - free - torch.cuda.memory_reserved()) / MIB,
     }
-    print(json.dumps(row | measured_counters(backend)))
+
+
+def of_process(step):
+    for _ in range(3):
+        step()
+    return {"torch_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB, "reserved_mib": 0.0, "outside_mib": 0.0}
 
 
 def measured_counters(backend):
@@ -78,7 +90,7 @@ def measured_counters(backend):
 def rows_of(name, args):
     rows = []
     for backend in args.backends:
-        command = [sys.executable, __file__, "--child", name, backend, str(int(args.training)), str(int(args.small))]
+        command = [sys.executable, __file__, "--child", name, backend, args.device, str(int(args.training)), str(int(args.small))]
         done = subprocess.run(command, capture_output=True, text=True)
         row = {"failed": done.stderr[-500:]} if done.returncode else json.loads(done.stdout.splitlines()[-1])
         rows.append({"model": name, "backend": backend, "training": args.training} | row)
@@ -100,24 +112,25 @@ def compare(rows):
 
 def main():
     if sys.argv[1:2] == ["--child"]:
-        name, backend, training, small = sys.argv[2:]
-        return child(name, backend, training == "1", small == "1")
+        name, backend, device, training, small = sys.argv[2:]
+        return child(name, backend, device, training == "1", small == "1")
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("models", nargs="*")
+    p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     p.add_argument("--backends", default=measure.BACKENDS)
     p.add_argument("--json")
     for flag in ("--training", "--small"):
         p.add_argument(flag, action="store_true")
     args = p.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("there is no GPU here: a CPU's memory is not measured")
+    if args.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("there is no GPU here: a CPU's memory is not measured; --device cpu only shows that everything runs")
     import zoo
 
     args.backends = measure.backends(args.backends)
     for name in args.models:
         if name not in zoo.MODELS:
             sys.exit(f"no model is called {name}; known: {', '.join(zoo.MODELS)}")
-    log, head = measure.Log(args.json), {"script": "memory", **measure.machine("cuda"), "training": args.training, "small": args.small}
+    log, head = measure.Log(args.json), {"script": "memory", **measure.machine(args.device), "training": args.training, "small": args.small}
     log.write(head)
     columns = (("torch_mib", "10.1f"), ("reserved_mib", "10.1f"), ("outside_mib", "10.1f"), ("peak_mib", "10.1f"), ("of_eager", "10.3f"), ("less_64", "10.3f"))
     print(f"{head['name']}, torch {head['torch']}, {'training' if args.training else 'inference'}")

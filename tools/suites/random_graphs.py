@@ -8,7 +8,7 @@ usage   python random_graphs.py            a thousand programs; each week others
         --json FILE                        a line of JSON a program, and one with the sums
         --keep DIR                         reduced failing programs, as scripts of their own
         --reduce M                         of each kind of fault at most so many are reduced; default 1 where --keep is given, else 0
-        --only NUMBER                      one program: its source and its results
+        --only NUMBER                      one program: its source and its verdict; with --keep it is reduced if it fails
 
 Results are compared by type, shape, strides, the arguments whose memory they share, and values; written arguments and gradients
 likewise. A value is right if its error against float64 is at most 3 times PyTorch's own, or that of rounding noise in every step.
@@ -64,19 +64,24 @@ def signature(answer):
     return " ".join(k for k in kind if k) if kind else answer["status"]
 
 
-def one(number):
+def one(args):
     import generate
-    import trial
 
-    program = generate.generate(number)
+    program = generate.generate(args.only)
     if program is None:
-        sys.exit(f"number {number} makes no program")
+        sys.exit(f"number {args.only} makes no program")
     print(program.source())
     for i in program.inputs:
         print(i)
-    answer = trial.trial(program)
-    print(json.dumps(answer, indent=1))
-    return int(answer["status"] in FAILED)
+    worker = workers.Worker("trial:trial_of_json", args.timeout)
+    answer = worker.ask({"program": program.to_json()})
+    print(json.dumps(answer, indent=1), flush=True)
+    failed = answer["status"] in FAILED
+    if failed and args.keep:
+        file, p, _ = keep(answer | {"program": program.to_json()}, worker, args.keep)
+        print(f"reduced to {len(p.steps)} steps: python {file}")
+    worker.stop()
+    return int(failed)
 
 
 def keep(answer, worker, folder):
@@ -96,7 +101,7 @@ def keep(answer, worker, folder):
 def main():
     args = arguments()
     if args.only is not None:
-        return one(args.only)
+        return one(args)
     log = open(args.json, "w") if args.json else None
     statuses, kinds, fallbacks, ops, started = collections.Counter(), collections.defaultdict(list), collections.Counter(), collections.Counter(), time.time()
     done = dynamic = 0

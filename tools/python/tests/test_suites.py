@@ -17,6 +17,7 @@ import generate  # noqa: E402
 import oracle  # noqa: E402
 import program  # noqa: E402
 import shrink  # noqa: E402
+import slices  # noqa: E402
 import trial  # noqa: E402
 import workers  # noqa: E402
 
@@ -126,6 +127,30 @@ def test_what_is_compared(line, change, problem):
     assert not oracle.compare(found, results, written, grads)
     problems = oracle.compare(found, [change(results[0])], written, grads)
     assert (problem is None) == (not problems) and (problem is None or problem in problems["results[0]"])
+
+
+def test_slices_are_counted():
+    found = [("1", None, "run 1"), ("2", "wrong:\n values", "run 2"), ("3", "known", "run 3"), ("4", None, "run 4"), ("5", "wrong", "run 2")]
+    lines = []
+    assert slices.count(found, {"3": "why", "4": "why"}, lines.append) == (2, 2, 1)
+    assert lines == ["passes: 4, known to fail (why); take it out of tools/suites/known.json", "FAILED run 2 - 2: wrong: values", "FAILED run 2 - 5: wrong"]
+
+
+def test_what_is_known_to_fail_has_a_reason_each():
+    for part in slices.PARTS:
+        assert all(reason and name for name, reason in slices.known(part).items())
+
+
+def test_a_week_has_its_own_slices(monkeypatch, tmp_path):
+    asked, rows = [], tmp_path / "rows"
+    rows.write_text('{"number": 7, "status": "wrong", "problems": {"results[0]": "values"}}\n{"number": 8, "status": "ok"}\n{"number": 9, "status": "none"}\n{"script": "x"}\n')
+    monkeypatch.setattr(slices, "call", lambda *args: asked.append(args))
+    want = [("7", "wrong; results[0]: values", "cargo xtask suite random_graphs --only 7"), ("8", None, "cargo xtask suite random_graphs --only 8")]
+    assert list(slices.random_graphs(53, 2, rows)) == want
+    record = {"name": "nn.x", "dtype": "int64", "mode": "error", "sample": 2, "passed": False, "error": "no error was raised"}
+    rows.write_text(json.dumps({"records": [record, record | {"skipped": "why"}]}))
+    assert list(slices.opinfo(49, 2, rows)) == [("nn.x int64 error 2", "no error was raised", "cargo xtask suite opinfo --only 'nn.x' --dtype int64 --mode error")]
+    assert asked[0][:3] == ("random_graphs.py", "--slice", "1/52") and asked[1][3:5] == ("--slice", "10/20")
 
 
 def test_processes_that_die_or_hang(tmp_path, monkeypatch):

@@ -12,6 +12,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+import classes  # noqa: E402
+
 
 def arguments():
     p = argparse.ArgumentParser(prog="opinfo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -20,8 +22,10 @@ def arguments():
     p.add_argument("--numerics", default="", choices=("", "default", "strict"), help="an option of strata; strict compares bit by bit")
     p.add_argument("--slice", default="1/1", metavar="i/n", help="every n-th op, from the i-th")
     p.add_argument("--only", action="append", default=[], metavar="OP", help="ops by name, as PyTorch's database has them; * matches anything")
+    p.add_argument("--kind", action="append", default=[], choices=(*classes.COUNTED, "other"), help="only ops of that class")
     p.add_argument("--mode", action="append", default=[], choices=("forward", "backward", "error"))
     p.add_argument("--dtype", action="append", default=[])
+    p.add_argument("--together", action="store_true", help="all samples of an (op, dtype) in one function, where that passes: faster, but what falls back is told of all at once")
     p.add_argument("--jobs", type=int, default=0, help="processes (default: one a core)")
     p.add_argument("--timeout", type=float, default=120, help="seconds a sample")
     p.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="start nothing more after that long, and report what was run")

@@ -10,6 +10,7 @@ import threading
 import time
 
 import samples
+from classes import class_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -30,6 +31,8 @@ def selected(args):
             continue
         if args.only and not any(fnmatch.fnmatchcase(names[number], p) for p in args.only):
             continue
+        if args.kind and class_of(samples.op_db[number]) not in args.kind:
+            continue
         if args.dtype and dtype not in args.dtype or f"{names[number]} {dtype} {mode}" in known:
             continue
         out.append(
@@ -40,7 +43,7 @@ def selected(args):
                 "mode": mode,
                 "device": args.device,
                 "from": 0,
-                "together": args.backend != "strata",
+                "together": args.together or args.backend != "strata",
             }
         )
     if not out:

@@ -41,7 +41,7 @@ enum Command {
     Lint(lint::Args),
     /// Set up, then run every test: Rust, lit, Python
     Test(test::Args),
-    /// Run a long suite beside PyTorch: opinfo, random_graphs, models
+    /// Run a long suite beside PyTorch: opinfo, random_graphs, models, or the week's slices of them
     Suite(suite::Args),
     /// Set up, build, and run the digit classifier through every level
     Demo(demo::Args),

@@ -21,8 +21,12 @@ const LARGEST: u64 = 60 << 20;
 const REQUIREMENTS: &str = "tools/python/requirements-pack.txt";
 
 /// Folders of the repository that travel, with their name in the pack.
-const FOLDERS: [(&str, &str); 3] =
-    [("tools/bench", "bench"), ("tools/demo", "demo"), ("tools/python/tests", "python-tests")];
+const FOLDERS: [(&str, &str); 4] = [
+    ("tools/bench", "bench"),
+    ("tools/suites", "suites"),
+    ("tools/demo", "demo"),
+    ("tools/python/tests", "python-tests"),
+];
 
 /// Fills the folder.
 pub fn run(args: &Args) -> Result<()> {

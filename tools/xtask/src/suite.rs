@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Options of `suite`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Which one: opinfo, random_graphs, models
+    /// Which one: opinfo, random_graphs, models, slices
     name: String,
     /// Build for speed, as the package is built for users
     #[arg(long)]
@@ -46,18 +46,22 @@ pub fn run(args: &Args) -> Result<()> {
             .fix(format!("known: {}", names.join(", "))));
     }
     setup::ensure()?;
-    let (python, site, path) = environment(args.release)?;
-    let folder = paths::root().join("tools/suites");
-    let script = [folder.join(&args.name), folder.join(format!("{}.py", args.name))];
-    let script = script.into_iter().find(|p| name_of(p).is_some()).expect("found above");
-    Cmd::new(python)
-        .dir(&paths::root())
-        .env("PATH", path)
-        .env("PYTHONPATH", site)
-        .arg(script)
+    command(&args.name, args.release)?
         .args(&args.rest)
         .run()
         .map_err(|_| Failure::new(format!("the suite {} found failures", args.name)))
+}
+
+/// What runs a suite there is, with all that it needs built.
+pub fn command(name: &str, release: bool) -> Result<Cmd> {
+    let (python, site, path) = environment(release)?;
+    let folder = paths::root().join("tools/suites");
+    let script = [folder.join(name), folder.join(format!("{name}.py"))];
+    let script = script
+        .into_iter()
+        .find(|path| name_of(path).is_some())
+        .ok_or_else(|| Failure::new(format!("tools/suites has no {name}")))?;
+    Ok(Cmd::new(python).dir(&paths::root()).env("PATH", path).env("PYTHONPATH", site).arg(script))
 }
 
 /// Python, the folder of the unpacked package, and a PATH on which the compiler is found.

@@ -1,9 +1,10 @@
-//! `cargo xtask test`: set-up, then Rust tests, lit tests and Python tests, and one line that counts them all.
+//! `cargo xtask test`: set-up, then Rust tests, lit tests and Python tests, and one line that counts them all. In CI also
+//! the week's slices of the long suites.
 
 use crate::failure::{Context, Failure, Result};
 use crate::sh::Cmd;
 use crate::summary::{self, Counts};
-use crate::{build, paths, pyenv, setup, wheel};
+use crate::{build, paths, pyenv, setup, suite, wheel};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -16,27 +17,29 @@ pub struct Args {
     /// Also write the counts to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only these suites
+    /// Only these suites; default: all but `slices`, the week's slices of the long suites
     #[arg(long, value_enum, value_delimiter = ',')]
     suite: Vec<Suite>,
 }
 
-/// The three kinds of tests.
+/// The kinds of tests.
 #[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 enum Suite {
     Rust,
     Lit,
     Python,
+    Slices,
 }
 
 impl Suite {
-    const ALL: [Self; 3] = [Self::Rust, Self::Lit, Self::Python];
+    const USUAL: [Self; 3] = [Self::Rust, Self::Lit, Self::Python];
 
     fn name(self) -> &'static str {
         match self {
             Self::Rust => "rust",
             Self::Lit => "lit",
             Self::Python => "python",
+            Self::Slices => "slices",
         }
     }
 }
@@ -67,7 +70,7 @@ type Ran = Result<(Counts, Option<String>)>;
 
 /// Runs the suites; fails when a test failed or a suite could not run.
 pub fn run(args: &Args) -> Result<()> {
-    let suites = if args.suite.is_empty() { Suite::ALL.to_vec() } else { args.suite.clone() };
+    let suites = if args.suite.is_empty() { Suite::USUAL.to_vec() } else { args.suite.clone() };
     setup::ensure()?;
     let outcomes: Vec<Outcome> = suites.into_iter().map(|suite| one(suite, args.filter.as_deref())).collect();
     let mut total = Counts::default();
@@ -96,6 +99,7 @@ fn one(suite: Suite, filter: Option<&str>) -> Outcome {
         Suite::Rust => rust(filter),
         Suite::Lit => lit(filter),
         Suite::Python => python(filter),
+        Suite::Slices => slices(filter),
     };
     let took = start.elapsed();
     match ran {
@@ -189,6 +193,15 @@ fn python(filter: Option<&str>) -> Ran {
     }
     // pytest's exit code 5: it ran and found nothing to do, which a filter may well cause.
     finish(cmd.arg(tests), "the Python tests", summary::pytest, &[5])
+}
+
+/// The week's slices of the long suites; a filter that is no part's name leaves nothing to run.
+fn slices(filter: Option<&str>) -> Ran {
+    if filter.is_some_and(|filter| !["random_graphs", "opinfo"].contains(&filter)) {
+        return Ok((Counts::default(), Some("a filter may be random_graphs or opinfo".into())));
+    }
+    let cmd = suite::command("slices", false)?.args(filter);
+    finish(cmd, "the slices of the suites", summary::pytest, &[])
 }
 
 fn has_python_tests(folder: &Path) -> bool {

@@ -274,6 +274,18 @@ class _Serializer:
         """Elements from the first of one tensor to the first of another in the same memory, as JSON."""
         return to_json(sympy.sympify(self.size(view.storage_offset())) - self.size(base.storage_offset()))
 
+    def holds(self, base, view):
+        """Whether all elements of a tensor are elements of a dense one in the same memory, which may be a part of that memory."""
+        if base.dtype != view.dtype:
+            return False
+        first = sympy.sympify(self.size(view.storage_offset())) - self.size(base.storage_offset())
+        last = first + sum((sympy.sympify(self.size(n)) - 1) * self.size(s) for n, s in zip(view.shape, view.stride()))
+        return all(sympy.expand(e).is_nonnegative for e in (first, self.size(base.numel()) - 1 - last))
+
+    def holder(self, val):
+        """A dense result that holds all elements of a tensor, and its number."""
+        return next(((n, base) for n, base in self.dense.get(memory_of(val), ()) if self.holds(base, val)), (None, None))
+
     def result(self, node, outputs, numbers):
         if not isinstance(node, Node):
             return Result("constant", node)
@@ -299,15 +311,16 @@ class _Serializer:
         gaps = None
         if own is not strides and not repeated:
             own, gaps = strides, _as_json(shape, strides)
-            number, base = self.dense.get(memory_of(val), (None, None))
-            if base is None and memory_of(val) in self.whole:
+            number, base = self.holder(val)
+            whole = self.whole.get(memory_of(val))
+            if base is None and whole is not None and whole.meta["val"].dtype == val.dtype:
                 # A part with gaps takes about as much memory as the whole, and several parts are often wanted: of queries, keys and values.
-                self.result(self.whole[memory_of(val)], outputs, numbers)
-                number, base = self.dense[memory_of(val)]
-            if base is not None and base.dtype == val.dtype:
+                self.result(whole, outputs, numbers)
+                number, base = self.holder(val)
+            if base is not None:
                 return Result("output", number, gaps=gaps, offset=self.offset(base, val), dtype=val.dtype, device=val.device, strides=own)
         elif not repeated:
-            self.dense.setdefault(memory_of(val), (numbers.get(node.name, len(outputs)), val))
+            self.dense.setdefault(memory_of(val), []).append((numbers.get(node.name, len(outputs)), val))
         if node.name not in numbers:
             numbers[node.name] = len(outputs)
             memory = self.memories.setdefault(memory_of(val), len(self.memories))
