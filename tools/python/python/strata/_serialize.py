@@ -313,7 +313,7 @@ class _Serializer:
             own, gaps = strides, _as_json(shape, strides)
             number, base = self.holder(val)
             whole = self.whole.get(memory_of(val))
-            if base is None and whole is not None and whole.meta["val"].dtype == val.dtype:
+            if base is None and whole is not None and self.holds(whole.meta["val"], val):
                 # A part with gaps takes about as much memory as the whole, and several parts are often wanted: of queries, keys and values.
                 self.result(whole, outputs, numbers)
                 number, base = self.holder(val)
