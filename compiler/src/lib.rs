@@ -3,6 +3,7 @@
 pub mod compile;
 pub mod cpu;
 pub mod driver;
+pub mod element;
 pub mod gpu;
 pub mod graph;
 pub mod import;

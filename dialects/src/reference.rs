@@ -2,6 +2,7 @@
 
 use std::fmt;
 use strata_runtime::DType;
+use strata_runtime::float8::{F8E4M3, F8E5M2};
 
 /// How results of float ops are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Rounding {
 pub enum Values {
     /// Values of a float tensor.
     Float(Vec<f64>),
-    /// Values of an integer tensor, sign-extended (`i1`: 0 or 1).
+    /// Values of an integer tensor, sign-extended (`ui8`: 0 to 255, `i1`: 0 or 1).
     Int(Vec<i64>),
 }
 
@@ -106,7 +107,11 @@ impl RefTensor {
                 DType::BF16 => Scalar::F(half::bf16::from_le_bytes(b.try_into().expect("2 bytes")).to_f64()),
                 DType::I64 => Scalar::I(i64::from_le_bytes(b.try_into().expect("8 bytes"))),
                 DType::I32 => Scalar::I(i32::from_le_bytes(b.try_into().expect("4 bytes")) as i64),
+                DType::F8E4M3 => Scalar::F(F8E4M3(b[0]).to_f64()),
+                DType::F8E5M2 => Scalar::F(F8E5M2(b[0]).to_f64()),
+                DType::I16 => Scalar::I(i16::from_le_bytes(b.try_into().expect("2 bytes")) as i64),
                 DType::I8 => Scalar::I(b[0] as i8 as i64),
+                DType::U8 => Scalar::I(b[0] as i64),
                 DType::I1 => Scalar::I(i64::from(b[0] != 0)),
             }
         };
@@ -123,12 +128,30 @@ impl RefTensor {
                 (DType::F16, Scalar::F(x)) => out.extend(half::f16::from_f64(x).to_le_bytes()),
                 (DType::BF16, Scalar::F(x)) => out.extend(half::bf16::from_f64(x).to_le_bytes()),
                 (DType::I64, Scalar::I(x)) => out.extend(x.to_le_bytes()),
+                (DType::F8E4M3, Scalar::F(x)) => out.push(F8E4M3::from_f64(x).0),
+                (DType::F8E5M2, Scalar::F(x)) => out.push(F8E5M2::from_f64(x).0),
                 (DType::I32, Scalar::I(x)) => out.extend((x as i32).to_le_bytes()),
+                (DType::I16, Scalar::I(x)) => out.extend((x as i16).to_le_bytes()),
                 (_, Scalar::I(x)) => out.push(x as u8),
                 (_, Scalar::F(_)) => unreachable!("values match the element type"),
             }
         }
         out
+    }
+
+    /// The same bits as elements of another type of the same size; floats are rounded to their type first.
+    pub fn bitcast(self, dtype: DType) -> Self {
+        if self.dtype == dtype {
+            return self;
+        }
+        let bytes = self.to_bytes();
+        Self::from_bytes(dtype, &self.shape, &bytes, false).expect("types of one size")
+    }
+
+    /// The elements as they are below the graph level.
+    pub fn stored(self) -> Self {
+        let storage = self.dtype.storage();
+        self.bitcast(storage)
     }
 
     /// A tensor of rank 0.

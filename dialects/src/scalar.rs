@@ -1,5 +1,7 @@
 //! Helpers that the pointwise rows share: evaluation and bodies of one element.
 
+mod float8;
+
 use crate::build::BodyBuilder;
 use crate::reference::Scalar;
 use melior::ir::Value;
@@ -37,6 +39,14 @@ pub mod cmpi {
     pub const SGT: i64 = 4;
     /// Signed greater or equal.
     pub const SGE: i64 = 5;
+    /// Unsigned less.
+    pub const ULT: i64 = 6;
+    /// Unsigned less or equal.
+    pub const ULE: i64 = 7;
+    /// Unsigned greater.
+    pub const UGT: i64 = 8;
+    /// Unsigned greater or equal.
+    pub const UGE: i64 = 9;
 }
 
 /// A float function of one element.
@@ -82,18 +92,25 @@ pub fn eval_cast(x: Scalar, to: DType) -> Scalar {
         (Scalar::I(i), false) => Scalar::I(to.wrap(i)),
         (Scalar::F(f), false) => Scalar::I(match to {
             DType::I1 => i64::from(f != 0.0),
+            DType::I16 => f as i16 as i64,
             DType::I8 => f as i8 as i64,
+            DType::U8 => f as u8 as i64,
             DType::I32 => f as i32 as i64,
             _ => f as i64,
         }),
     }
 }
 
-/// Emits a conversion with the meaning of [`eval_cast`].
-pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, to: DType) -> Value<'c, 'a> {
-    let from = b.dtype(x);
+/// Emits a conversion with the meaning of [`eval_cast`]; `x` holds elements of `from` as they are stored.
+pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, from: DType, to: DType) -> Value<'c, 'a> {
     if from == to {
         return x;
+    }
+    if from.is_float8() {
+        return emit_cast(b, float8::emit_decode(b, x, from), DType::F32, to);
+    }
+    if to.is_float8() {
+        return float8::emit_encode(b, emit_cast(b, x, from, DType::F32), to);
     }
     let ty = b.like(x, to);
     match (from.is_float(), to.is_float()) {
@@ -116,13 +133,14 @@ pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, to: DType) -
                 let zero = b.int(x, 0);
                 b.compare("arith.cmpi", cmpi::NE, x, zero)
             }
-            (DType::I1, _) => b.b.value("arith.extui", &[x], ty, &[]),
+            _ if from != DType::I1 && from.size() == to.size() => x,
+            (DType::I1 | DType::U8, _) => b.b.value("arith.extui", &[x], ty, &[]),
             _ if from.size() < to.size() => b.b.value("arith.extsi", &[x], ty, &[]),
             _ => b.b.value("arith.trunci", &[x], ty, &[]),
         },
         (false, true) => {
             let via = if to == DType::F64 { DType::F64 } else { DType::F32 };
-            let op = if from == DType::I1 { "arith.uitofp" } else { "arith.sitofp" };
+            let op = if matches!(from, DType::I1 | DType::U8) { "arith.uitofp" } else { "arith.sitofp" };
             let wide = b.b.value(op, &[x], b.like(x, via), &[]);
             b.narrow(wide, to)
         }
@@ -131,6 +149,12 @@ pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, to: DType) -
             if to == DType::I1 {
                 let zero = b.float(x, 0.0);
                 return b.compare("arith.cmpf", cmpf::UNE, x, zero);
+            }
+            if to == DType::U8 {
+                // 0 to 255 in the wider type; what is out of its range stays out of this one's.
+                let wide = emit_cast(b, x, b.dtype(x), DType::I32);
+                let wide = b.binary("arith.minsi", b.binary("arith.maxsi", wide, b.int(wide, 0)), b.int(wide, 255));
+                return b.b.value("arith.trunci", &[wide], ty, &[]);
             }
             let bits = 8 * to.size() as i32;
             let (low, high) = (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1));

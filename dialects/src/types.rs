@@ -111,16 +111,24 @@ pub fn dtype_of(ty: Type<'_>) -> Result<DType, String> {
     } else if ty.is_f16() {
         Ok(DType::F16)
     } else if unsafe { mlir_sys::mlirTypeIsABF16(ty.to_raw()) } {
-        // SAFETY of the query: the type is valid.
+        // SAFETY of the queries, here and below: the type is valid.
         Ok(DType::BF16)
+    } else if unsafe { mlir_sys::mlirTypeIsAFloat8E4M3FN(ty.to_raw()) } {
+        Ok(DType::F8E4M3)
+    } else if unsafe { mlir_sys::mlirTypeIsAFloat8E5M2(ty.to_raw()) } {
+        Ok(DType::F8E5M2)
     } else {
-        match IntegerType::try_from(ty).map(|i| i.width()) {
-            Ok(64) => Ok(DType::I64),
-            Ok(32) => Ok(DType::I32),
-            Ok(8) => Ok(DType::I8),
-            Ok(1) => Ok(DType::I1),
+        let integer = IntegerType::try_from(ty).ok().map(|i| (i.width(), i.is_signless(), i.is_unsigned()));
+        match integer {
+            Some((64, true, _)) => Ok(DType::I64),
+            Some((32, true, _)) => Ok(DType::I32),
+            Some((16, true, _)) => Ok(DType::I16),
+            Some((8, true, _)) => Ok(DType::I8),
+            Some((8, _, true)) => Ok(DType::U8),
+            Some((1, true, _)) => Ok(DType::I1),
             _ => Err(format!(
-                "element type '{ty}' is not supported; known: f64, f32, f16, bf16, i64, i32, i8, i1"
+                "element type '{ty}' is not supported; known: {}",
+                DType::ALL.map(DType::name).join(", ")
             )),
         }
     }
@@ -133,9 +141,14 @@ pub fn dtype_to_mlir(context: &Context, dtype: DType) -> Type<'_> {
         DType::F32 => Type::float32(context),
         DType::F16 => Type::float16(context),
         DType::BF16 => Type::bfloat16(context),
+        // SAFETY: types of a live context.
+        DType::F8E4M3 => unsafe { Type::from_raw(mlir_sys::mlirFloat8E4M3FNTypeGet(context.to_raw())) },
+        DType::F8E5M2 => unsafe { Type::from_raw(mlir_sys::mlirFloat8E5M2TypeGet(context.to_raw())) },
         DType::I64 => IntegerType::new(context, 64).into(),
         DType::I32 => IntegerType::new(context, 32).into(),
+        DType::I16 => IntegerType::new(context, 16).into(),
         DType::I8 => IntegerType::new(context, 8).into(),
+        DType::U8 => IntegerType::unsigned(context, 8).into(),
         DType::I1 => IntegerType::new(context, 1).into(),
     }
 }

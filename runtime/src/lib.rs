@@ -11,6 +11,7 @@ pub mod error;
 pub mod events;
 pub mod exec;
 pub mod files;
+pub mod float8;
 pub mod guard;
 pub mod plan;
 pub mod sym;

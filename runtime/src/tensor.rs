@@ -6,6 +6,7 @@ mod random;
 use crate::aligned::AlignedBytes;
 use crate::dtype::DType;
 use crate::error::{Result, bail, err};
+use crate::float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub struct HostTensor {
 
 /// A Rust type that is some [`DType`] in memory.
 pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
-    /// The type's dtypes: `u8` stands for `i1` (0 or 1), and reads `i8` too.
+    /// The type's dtypes: `u8` reads `i1` (0 or 1) and `i8` too.
     fn fits(dtype: DType) -> bool;
     /// The dtype of a tensor made of these.
     const DTYPE: DType;
@@ -33,17 +34,35 @@ mod sealed {
 }
 
 macro_rules! elements {
-    ($($t:ty = $d:ident $(or $e:ident)?),*) => {$(
+    ($($t:ty = $d:ident $(or $e:ident)*),* $(,)?) => {$(
         impl sealed::Sealed for $t {}
         impl Element for $t {
             const DTYPE: DType = DType::$d;
-            fn fits(dtype: DType) -> bool { matches!(dtype, DType::$d $(| DType::$e)?) }
+            fn fits(dtype: DType) -> bool { matches!(dtype, DType::$d $(| DType::$e)*) }
         }
     )*};
 }
-elements!(f64 = F64, f32 = F32, f16 = F16, bf16 = BF16, i64 = I64, i32 = I32, i8 = I8, u8 = I1 or I8);
+elements!(
+    f64 = F64,
+    f32 = F32,
+    f16 = F16,
+    bf16 = BF16,
+    F8E4M3 = F8E4M3,
+    F8E5M2 = F8E5M2,
+    i64 = I64,
+    i32 = I32,
+    i16 = I16,
+    i8 = I8,
+    u8 = U8 or I8 or I1,
+    Bit = I1,
+);
 
-/// Runs the body with the Rust type `$t` for `$dtype` in memory (`u8` for `i1`).
+/// An `i1` in memory: 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Bit(u8);
+
+/// Runs the body with the Rust type `$t` for `$dtype` in memory.
 macro_rules! with_element {
     ($dtype:expr, $t:ident => $body:expr) => {
         match $dtype {
@@ -75,8 +94,24 @@ macro_rules! with_element {
                 type $t = i8;
                 $body
             }
-            $crate::dtype::DType::I1 => {
+            $crate::dtype::DType::F8E4M3 => {
+                type $t = $crate::float8::F8E4M3;
+                $body
+            }
+            $crate::dtype::DType::F8E5M2 => {
+                type $t = $crate::float8::F8E5M2;
+                $body
+            }
+            $crate::dtype::DType::I16 => {
+                type $t = i16;
+                $body
+            }
+            $crate::dtype::DType::U8 => {
                 type $t = u8;
+                $body
+            }
+            $crate::dtype::DType::I1 => {
+                type $t = $crate::tensor::Bit;
                 $body
             }
         }
@@ -110,7 +145,11 @@ scalars! {
     i64: |x| x as f64, |x| x as i64, |x| x, |x| x;
     i32: |x| x as f64, |x| x as i64 as i32, |x| x as i64, |x| x as i32;
     i8: |x| x as f64, |x| x as i64 as i8, |x| x as i64, |x| x as i8;
-    u8: |x| (x & 1) as f64, |x| (x as i64 & 1) as u8, |x| (x & 1) as i64, |x| (x & 1) as u8;
+    i16: |x| x as f64, |x| x as i64 as i16, |x| x as i64, |x| x as i16;
+    u8: |x| x as f64, |x| x as i64 as u8, |x| x as i64, |x| x as u8;
+    F8E4M3: F8E4M3::to_f64, F8E4M3::from_f64, |x| x.to_f64() as i64, |x| F8E4M3::from_f64(x as f64);
+    F8E5M2: F8E5M2::to_f64, F8E5M2::from_f64, |x| x.to_f64() as i64, |x| F8E5M2::from_f64(x as f64);
+    Bit: |x| (x.0 & 1) as f64, |x| Bit((x as i64 & 1) as u8), |x| (x.0 & 1) as i64, |x| Bit((x & 1) as u8);
 }
 
 /// Number of elements of a shape, if it fits.
@@ -324,7 +363,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn conversions_round_as_the_dtype_says(d in 0..8usize, x in prop_oneof![-1e5..1e5, any::<f64>()], n: i64) {
+        fn conversions_round_as_the_dtype_says(d in 0..DType::ALL.len(), x in prop_oneof![-1e5..1e5, any::<f64>()], n: i64) {
             let d = DType::ALL[d];
             let y = HostTensor::from_f64(d, &[], &[x]).unwrap().to_f64()[0];
             prop_assert!(y == d.round(x) || y.is_nan() && d.round(x).is_nan(), "{y} {}", d.round(x));

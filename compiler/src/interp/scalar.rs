@@ -3,7 +3,7 @@
 
 use super::affine::Affine;
 use std::cmp::Ordering;
-use strata_dialects::reference::{Rounding, Scalar};
+use strata_dialects::reference::{RefTensor, Rounding, Scalar};
 use strata_runtime::DType;
 
 /// An element without its type: the bits of a float64, or a sign-extended integer (`i1`: 0 or 1, `index`: 64 bits).
@@ -98,6 +98,7 @@ pub(super) fn unsigned(x: i64, dtype: DType) -> u64 {
     match dtype {
         DType::I1 => x as u64 & 1,
         DType::I8 => x as u8 as u64,
+        DType::I16 => x as u16 as u64,
         DType::I32 => x as u32 as u64,
         _ => x as u64,
     }
@@ -144,12 +145,14 @@ impl ScalarOp {
             Function::FloatToInt(Sign::Signed) => Cell::of_i(match self.to {
                 DType::I1 => i64::from(x[0].f() != 0.0),
                 DType::I8 => x[0].f() as i8 as i64,
+                DType::I16 => x[0].f() as i16 as i64,
                 DType::I32 => x[0].f() as i32 as i64,
                 _ => x[0].f() as i64,
             }),
             Function::FloatToInt(Sign::Unsigned) => int(match self.to {
                 DType::I1 => i64::from(x[0].f() != 0.0),
                 DType::I8 => x[0].f() as u8 as i64,
+                DType::I16 => x[0].f() as u16 as i64,
                 DType::I32 => x[0].f() as u32 as i64,
                 _ => x[0].f() as u64 as i64,
             }),
@@ -163,7 +166,9 @@ impl ScalarOp {
             Function::Extend(Sign::Unsigned) => int(unsigned(x[0].i(), self.from) as i64),
             Function::Wrap => int(x[0].i()),
             Function::Round => float(x[0].f()),
-            Function::Bitcast => self.bitcast(x[0])?,
+            Function::Bitcast => {
+                Cell::of(RefTensor::scalar(self.from, x[0].scalar(self.from)).bitcast(self.to).get(0))
+            }
             Function::Apply(maps, largest) => {
                 let mut best: Option<i64> = None;
                 for m in maps {
@@ -172,26 +177,6 @@ impl ScalarOp {
                     best = Some(best.map_or(v, |b| if *largest { b.max(v) } else { b.min(v) }));
                 }
                 Cell::of_i(best.ok_or("an affine map without results")?)
-            }
-        })
-    }
-
-    fn bitcast(&self, x: Cell) -> Result<Cell, &'static str> {
-        if self.from.is_float() == self.to.is_float() {
-            return Ok(x);
-        }
-        // i16 is not an element type, so 16-bit floats have no integer to go to.
-        let bits = |d: DType| match d {
-            DType::F32 | DType::F64 => Ok(()),
-            _ => Err("a bit cast of this type is not supported"),
-        };
-        Ok(match (self.from, self.to) {
-            (DType::F32, _) => Cell::of_i((x.f() as f32).to_bits() as i32 as i64),
-            (DType::F64, _) => Cell::of_i(x.f().to_bits() as i64),
-            (_, DType::F32) => Cell::of_f(f32::from_bits(x.i() as u32) as f64),
-            (_, to) => {
-                bits(to)?;
-                Cell::of_f(f64::from_bits(x.i() as u64))
             }
         })
     }

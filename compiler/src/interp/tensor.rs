@@ -79,7 +79,7 @@ pub(super) fn run<'c>(
     let mut env = Env::new();
     let values = inputs
         .into_iter()
-        .map(|t| Val::Tensor(Rc::new(t)))
+        .map(|t| Val::Tensor(Rc::new(t.stored())))
         .chain(symbols.iter().map(|&s| Val::Scalar(Cell::of_i(s))));
     for (i, v) in values.enumerate() {
         env.insert(key(block.argument(i).expect("counted").into()), v);
@@ -87,11 +87,12 @@ pub(super) fn run<'c>(
     for op in ops(block) {
         let here = |m: String| Failure::new(op.location(), m);
         if name(&op) == "func.return" {
-            return op
-                .operands()
-                .map(|v| tensor_of(&env, v).map(|t| (*t).clone()))
-                .collect::<Step<_>>()
-                .map_err(here);
+            let result = |(i, v)| {
+                let t = (*tensor_of(&env, v)?).clone();
+                let stated = crate::element::stated(function, "res_attrs", i);
+                Ok(t.clone().bitcast(stated.filter(|d| d.storage() == t.dtype).unwrap_or(t.dtype)))
+            };
+            return op.operands().enumerate().map(result).collect::<Step<_>>().map_err(here);
         }
         let work = op.operands().filter_map(|v| tensor_of(&env, v).ok()).map(|t| t.len() as u64).sum::<u64>();
         cx.spend(1 + work, op.location())?;

@@ -11,6 +11,7 @@ use super::schedule::Schedule;
 use super::{choose, cpu, domain, pointwise, rows, scan, scatter};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::{ENTRY, KERNEL};
+use crate::element;
 use crate::ir;
 use melior::ir::attribute::{
     ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
@@ -171,6 +172,12 @@ fn finish<'c>(
         if shape.iter().any(|e| e.as_const().is_none()) {
             list.extend(dims(shape).map(|a| ("loop.dims", a)));
         }
+        let stated = match i.checked_sub(group.inputs.len()) {
+            None => element::stated(function, "arg_attrs", i),
+            Some(result) => element::stated(function, "res_attrs", result),
+        };
+        let stated = stated.and_then(|d| element::attribute(context, d));
+        list.extend(stated.map(|(_, a)| (element::ELEMENT, a)));
         if i >= group.inputs.len() {
             list.push(("loop.out", unit));
             let before = scatter_of(group, n).and_then(|s| match group.nodes[s.dest].kind {

@@ -363,7 +363,7 @@ impl<'c> RowsEmitter<'_, 'c> {
 fn shuffled(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
-        DType::I1 | DType::I8 => DType::I32,
+        DType::I1 | DType::I8 | DType::I16 => DType::I32,
         d => d,
     }
 }

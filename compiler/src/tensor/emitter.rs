@@ -11,7 +11,7 @@ use melior::ir::{
 };
 use std::collections::BTreeMap;
 use strata_dialects::build::{BodyBuilder, Builder, definition, result_of};
-use strata_dialects::reference::Scalar;
+use strata_dialects::reference::{RefTensor, Scalar};
 use strata_dialects::types::{DYNAMIC, dtype_to_mlir};
 use strata_dialects::{OpView, TensorType};
 use strata_runtime::DType;
@@ -91,10 +91,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.tensor(t.dtype, &t.shape)
     }
 
-    /// The builtin type of a tensor of this level.
+    /// The builtin type of a tensor of this level, of elements as they are stored.
     pub fn tensor(&self, dtype: DType, shape: &[Expr]) -> Type<'c> {
         let sizes: Vec<u64> = shape.iter().map(|e| e.as_const().map_or(DYNAMIC, |c| c as u64)).collect();
-        RankedTensorType::new(&sizes, dtype_to_mlir(self.context, dtype), None).into()
+        RankedTensorType::new(&sizes, dtype_to_mlir(self.context, dtype.storage()), None).into()
     }
 
     /// `d0`, `d1`, ….
@@ -143,8 +143,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
 
     /// A scalar constant, by `b`: inside of a body, or before.
     pub fn scalar(&self, b: Builder<'c, 'a>, dtype: DType, value: Scalar) -> Value<'c, 'a> {
-        let ty = dtype_to_mlir(self.context, dtype);
-        let attribute: Attribute<'c> = match value {
+        let ty = dtype_to_mlir(self.context, dtype.storage());
+        let attribute: Attribute<'c> = match RefTensor::scalar(dtype, value).stored().get(0) {
             Scalar::F(x) => FloatAttribute::new(self.context, ty, x).into(),
             Scalar::I(i) => IntegerAttribute::new(ty, i).into(),
         };

@@ -2,6 +2,7 @@
 
 use super::emitter::{Emitter, key};
 use super::{indexing, pointwise, products, reductions, reshape, views};
+use crate::element;
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::{ENTRY, KERNEL};
 use crate::interp::symbols::symbols_of;
@@ -83,7 +84,8 @@ fn inspect<'c: 'a, 'a>(function: OperationRef<'c, 'a>, kernel: bool) -> Result<D
     Ok(Decision::Convert)
 }
 
-/// The argument (or result) attributes of a function with `loop.dims` added to those of the tensors.
+/// The argument (or result) attributes of a function with `loop.dims` added to those of the tensors, and `loop.element` where
+/// elements are stored as another type than they have.
 fn with_dims<'c>(
     context: &'c Context,
     old: Option<Attribute<'c>>,
@@ -95,6 +97,7 @@ fn with_dims<'c>(
     for (i, t) in tensors.iter().enumerate() {
         let dims = dims_attribute(context, &t.shape).ok_or_else(|| format!("a size of {t} is not affine"))?;
         let mut entries = vec![(Identifier::new(context, "loop.dims"), dims)];
+        entries.extend(element::attribute(context, t.dtype));
         let before = old.and_then(|a| a.element(i).ok()).and_then(|a| DictionaryAttribute::try_from(a).ok());
         if let Some(d) = before {
             for k in 0..d.len() {

@@ -25,7 +25,7 @@ pub(super) fn lower_gather<'c, 'a>(
     let map = e.pick(rank, &(dim..dim + inner).collect::<Vec<_>>());
     let below = e.i64(cmpi::SLT);
     let numbers: Vec<_> = (0..rank as i64).map(|d| e.i64(d)).collect();
-    let ty = dtype_to_mlir(e.context, operand.dtype);
+    let ty = dtype_to_mlir(e.context, operand.dtype.storage());
     Ok(e.elementwise(&[(indices, map)], result, |b, row| {
         let index = Type::index(b.b.context);
         let arith = |op: &str, x: Value<'c, 'a>, y: Value<'c, 'a>| b.b.value(op, &[x, y], index, &[]);

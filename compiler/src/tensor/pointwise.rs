@@ -148,9 +148,9 @@ pub(super) fn lower_iota<'c, 'a>(e: &mut Emitter<'c, 'a>, view: &OpView) -> Lowe
     let (dim, dtype) = (e.i64(view.int("dim")), result.dtype);
     Ok(e.elementwise(&[], result, |b, _| {
         let i = b.b.value("linalg.index", &[], Type::index(b.b.context), &[("dim", dim)]);
-        let via = if dtype.is_float() { DType::I64 } else { dtype };
+        let via = if dtype.is_float() { DType::I64 } else { dtype.storage() };
         let i = b.b.value("arith.index_cast", &[i], dtype_to_mlir(b.b.context, via), &[]);
-        b.cast(i, dtype)
+        b.convert(i, via, if dtype.is_float() { dtype } else { via })
     }))
 }
 
@@ -168,6 +168,12 @@ pub(super) fn lower_constant<'c, 'a>(e: &mut Emitter<'c, 'a>, view: &OpView) -> 
     let Some(Attr::Elements(elements)) = view.attr("value") else {
         return e.fail("the constant has no elements");
     };
-    let ty = e.ty(&view.results[0]);
-    Ok(e.b().value("arith.constant", &[], ty, &[("value", elements.attribute())]))
+    let (result, ty) = (&view.results[0], e.ty(&view.results[0]));
+    let value = if result.dtype.storage() == result.dtype {
+        elements.attribute()
+    } else {
+        let stored = elements.tensor().or_else(|m| e.fail(m))?.stored();
+        strata_dialects::attr::dense(e.context, ty, &stored)
+    };
+    Ok(e.b().value("arith.constant", &[], ty, &[("value", value)]))
 }

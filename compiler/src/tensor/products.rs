@@ -23,7 +23,8 @@ fn multiply_add<'c, 'a>(
     let sum = e.generic(&inputs, &[(init, out)], iterators, |b, x| {
         let (mul, add) =
             if acc.is_float() { ("arith.mulf", "arith.addf") } else { ("arith.muli", "arith.addi") };
-        let product = b.binary(mul, b.wide(x[0]), b.wide(x[1]));
+        let [l, r] = [0, 1].map(|i| b.widened(x[i], view.operands[i].dtype));
+        let product = b.binary(mul, l, r);
         vec![b.binary(add, x[2], product)]
     })[0];
     Ok(e.narrowed(sum, result))

@@ -49,8 +49,9 @@ pub(super) fn lower_reduce<'c, 'a>(
     let all = e.pick(rank, &(0..rank).collect::<Vec<_>>());
     let out = e.pick(rank, &kept);
     let sum = e
-        .generic(&[(x, all)], &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[1], b.wide(x[0]))])
-        [0];
+        .generic(&[(x, all)], &[(init, out)], &iterators, |b, x| {
+            vec![combine(b, kind, x[1], b.widened(x[0], result.dtype))]
+        })[0];
     Ok(e.narrowed(sum, result))
 }
 
@@ -77,7 +78,10 @@ pub(super) fn lower_arg_reduce<'c, 'a>(
     let (all, out) = (e.pick(rank, &(0..rank).collect::<Vec<_>>()), e.pick(rank, &kept));
     let dim = e.i64(dim as i64);
     let results = e.generic(&[(x, all)], &[(best, out), (position, out)], &iterators, |b, x| {
-        let v = if b.dtype(x[0]) == DType::I1 { b.cast(x[0], acc) } else { b.wide(x[0]) };
+        let v = match operand.dtype {
+            DType::I1 => b.cast(x[0], acc),
+            d => b.widened(x[0], d),
+        };
         let i = b.b.value("linalg.index", &[], Type::index(b.b.context), &[("dim", dim)]);
         let i = b.b.value("arith.index_cast", &[i], dtype_to_mlir(b.b.context, DType::I64), &[]);
         let take = if acc.is_float() {
@@ -134,8 +138,9 @@ pub(super) fn lower_window<'c, 'a>(
     let iterators = [vec![Iterator::Parallel; rank], vec![Iterator::Reduction; windowed.len()]].concat();
     let last = inputs.len();
     let sum = e
-        .generic(&inputs, &[(init, out)], &iterators, |b, x| vec![combine(b, kind, x[last], b.wide(x[0]))])
-        [0];
+        .generic(&inputs, &[(init, out)], &iterators, |b, x| {
+            vec![combine(b, kind, x[last], b.widened(x[0], result.dtype))]
+        })[0];
     Ok(e.narrowed(sum, result))
 }
 

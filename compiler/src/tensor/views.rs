@@ -67,7 +67,7 @@ fn tensor_of<'c>(e: &Emitter<'c, '_>, dtype: DType, sizes: &[Size<'c, '_>]) -> T
             Size::Dynamic(_) => DYNAMIC,
         })
         .collect();
-    melior::ir::r#type::RankedTensorType::new(&numbers, dtype_to_mlir(e.context, dtype), None).into()
+    melior::ir::r#type::RankedTensorType::new(&numbers, dtype_to_mlir(e.context, dtype.storage()), None).into()
 }
 
 /// A slice; its bounds are expressions over the symbols.
@@ -166,7 +166,7 @@ pub(super) fn lower_pad<'c, 'a>(
         high.push(e.combine("subi", total, used));
     }
     let x = if cuts { extract(e, x, operand.dtype, &offsets, &kept, &vec![1; kept.len()]) } else { x };
-    let element = strata_dialects::types::dtype_to_mlir(e.context, operand.dtype);
+    let element = strata_dialects::types::dtype_to_mlir(e.context, operand.dtype.storage());
     let scalar = e.b().value("tensor.extract", &[value], element, &[]);
     Ok(pad(e, x, scalar, result, &low, &high))
 }

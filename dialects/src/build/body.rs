@@ -23,9 +23,9 @@ impl<'c, 'a> BodyBuilder<'c, 'a> {
         dtype_of(element_type(v.r#type())).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// The type with the same vector length as `like` and element type `dtype`.
+    /// The type with the same vector length as `like` and elements of `dtype` as they are stored.
     pub fn like(&self, like: Value<'c, 'a>, dtype: DType) -> Type<'c> {
-        with_element(like.r#type(), dtype_to_mlir(self.b.context, dtype))
+        with_element(like.r#type(), dtype_to_mlir(self.b.context, dtype.storage()))
     }
 
     fn fastmath(&self) -> Vec<(&'static str, Attribute<'c>)> {
@@ -71,7 +71,12 @@ impl<'c, 'a> BodyBuilder<'c, 'a> {
     /// Conversion between element types: floats round to nearest even, float to integer truncates towards zero and saturates,
     /// anything to `i1` compares with zero.
     pub fn cast(&self, x: Value<'c, 'a>, to: DType) -> Value<'c, 'a> {
-        crate::scalar::emit_cast(self, x, to)
+        self.convert(x, self.dtype(x), to)
+    }
+
+    /// The same where `x` holds elements of a type that the value's own type does not tell ([`DType::storage`]).
+    pub fn convert(&self, x: Value<'c, 'a>, from: DType, to: DType) -> Value<'c, 'a> {
+        crate::scalar::emit_cast(self, x, from, to)
     }
 
     /// `x` in the type that arithmetic happens in: f32 for f16 and bf16, itself otherwise.
@@ -84,10 +89,19 @@ impl<'c, 'a> BodyBuilder<'c, 'a> {
         }
     }
 
+    /// An element of `dtype` in the type that its sums are kept in ([`DType::accumulator`]).
+    pub fn widened(&self, x: Value<'c, 'a>, dtype: DType) -> Value<'c, 'a> {
+        if dtype.storage() == dtype { self.wide(x) } else { self.convert(x, dtype, dtype.accumulator()) }
+    }
+
     /// `x` rounded to `dtype`, if it is wider.
     pub fn narrow(&self, x: Value<'c, 'a>, dtype: DType) -> Value<'c, 'a> {
-        if self.dtype(x) == dtype {
+        let from = self.dtype(x);
+        if from == dtype.storage() {
             return x;
+        }
+        if dtype.storage() != dtype {
+            return self.convert(x, from, dtype);
         }
         self.b.value("arith.truncf", &[x], self.like(x, dtype), &self.fastmath())
     }

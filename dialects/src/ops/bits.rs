@@ -3,8 +3,8 @@
 use crate::build::BodyBuilder;
 use crate::ops::pointwise::{FLOATS, row, same};
 use crate::ops::stated;
-use crate::reference::Scalar;
-use crate::scalar::{both2, emit2};
+use crate::reference::{RefTensor, Scalar};
+use crate::scalar::{both2, cmpi, emit2};
 use crate::spec::{Constraint, Fold, OpSpec, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
@@ -24,7 +24,7 @@ fn shift_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
         );
     }
     if first.dtype.is_float() || first.dtype == DType::I1 {
-        return Violation::err("C2", format!("is not defined on {}; defined on i8, i32, i64", first.dtype));
+        return Violation::err("C2", format!("is not defined on {}; defined on integers but i1", first.dtype));
     }
     Ok(vec![first.clone()])
 }
@@ -40,15 +40,16 @@ fn shift_left(view: &OpView, x: &[Scalar]) -> Scalar {
 
 fn shift_right(view: &OpView, x: &[Scalar]) -> Scalar {
     let (a, n) = (x[0].i(), x[1].i());
-    let last = bits(view.operands[0].dtype) - 1;
-    Scalar::I(a >> if (0..=last).contains(&n) { n } else { last })
+    let dtype = view.operands[0].dtype;
+    // Beyond its bits a number has copies of its sign, and those without a sign zeros.
+    let most = if dtype == DType::U8 { bits(dtype) } else { bits(dtype) - 1 };
+    Scalar::I(a >> if (0..=most).contains(&n) { n } else { most })
 }
 
 /// Whether an amount is one that the shift instructions define.
 fn in_range<'c, 'a>(b: &BodyBuilder<'c, 'a>, n: Value<'c, 'a>) -> Value<'c, 'a> {
     // Read as unsigned, negative amounts are large.
-    const ULT: i64 = 6;
-    b.compare("arith.cmpi", ULT, n, b.int(n, bits(b.dtype(n))))
+    b.compare("arith.cmpi", cmpi::ULT, n, b.int(n, bits(b.dtype(n))))
 }
 
 fn emit_left<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, n: Value<'c, 'a>) -> Value<'c, 'a> {
@@ -56,7 +57,16 @@ fn emit_left<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, n: Value<'c, 'a>
     b.select(inside, b.binary("arith.shli", x, b.select(inside, n, zero)), zero)
 }
 
-fn emit_right<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, n: Value<'c, 'a>) -> Value<'c, 'a> {
+fn emit_right<'c, 'a>(
+    b: &BodyBuilder<'c, 'a>,
+    dtype: DType,
+    x: Value<'c, 'a>,
+    n: Value<'c, 'a>,
+) -> Value<'c, 'a> {
+    if dtype == DType::U8 {
+        let (inside, zero) = (in_range(b, n), b.int(n, 0));
+        return b.select(inside, b.binary("arith.shrui", x, b.select(inside, n, zero)), zero);
+    }
     let last = b.int(n, bits(b.dtype(n)) - 1);
     b.binary("arith.shrsi", x, b.select(in_range(b, n), n, last))
 }
@@ -67,37 +77,25 @@ fn bitcast_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     if from.shape != to.shape {
         return Violation::err("C1", format!("changes the shape: {from} to {to}"));
     }
-    let pair = [from.dtype, to.dtype];
-    let same_size = [[DType::F32, DType::I32], [DType::F64, DType::I64]]
-        .iter()
-        .any(|kind| pair.iter().all(|d| kind.contains(d)));
-    if from.dtype != to.dtype && !same_size {
+    let bits = from.dtype != DType::I1 && to.dtype != DType::I1 && from.dtype.size() == to.dtype.size();
+    if from.dtype != to.dtype && !bits {
         return Violation::err(
             "C2",
-            format!(
-                "is not defined from {} to {}; defined between f32 and i32, f64 and i64",
-                from.dtype, to.dtype
-            ),
+            format!("is not defined from {} to {}; defined between types of one size, but i1", from.dtype, to.dtype),
         );
     }
     Ok(result)
 }
 
 fn bitcast(view: &OpView, x: &[Scalar]) -> Scalar {
-    match (x[0], view.results[0].dtype) {
-        (Scalar::F(v), DType::I32) => Scalar::I(i64::from((v as f32).to_bits() as i32)),
-        (Scalar::F(v), DType::I64) => Scalar::I(v.to_bits() as i64),
-        (Scalar::I(v), DType::F32) => Scalar::F(f64::from(f32::from_bits(v as u32))),
-        (Scalar::I(v), DType::F64) => Scalar::F(f64::from_bits(v as u64)),
-        (v, _) => v,
-    }
+    RefTensor::scalar(view.operands[0].dtype, x[0]).bitcast(view.results[0].dtype).get(0)
 }
 
 pub(super) static ROWS: &[OpSpec] = &[
     OpSpec {
         constraints: &[
             Constraint("C1", "operand and result have one shape"),
-            Constraint("C2", "the element types are one, or f32 and i32, or f64 and i64"),
+            Constraint("C2", "the element types have one size; i1 has none but itself"),
         ],
         fold: Some(|view, _| (view.operands[0] == view.results[0]).then_some(Fold::Operand(0))),
         ..row(
@@ -108,7 +106,7 @@ pub(super) static ROWS: &[OpSpec] = &[
             bitcast,
             |b, view, x| {
                 let to = view.results[0].dtype;
-                if b.dtype(x[0]) == to {
+                if b.dtype(x[0]) == to.storage() {
                     return x[0];
                 }
                 b.b.value("arith.bitcast", &[x[0]], b.like(x[0], to), &[])
@@ -138,16 +136,16 @@ pub(super) static ROWS: &[OpSpec] = &[
         constraints: SHIFT,
         ..row(
             "graph.shift_right",
-            "`floor(x / 2^n)`; where n is negative or not below the number of bits, 0 or, for negative x, -1.",
+            "`floor(x / 2^n)`; where n is negative or not below the number of bits, 0 or, for negative x, -1. `ui8` has no negative x.",
             (Some("shift_right_arithmetic"), Some("bitwise_right_shift.Tensor")),
             shift_infer,
             shift_right,
-            |b, _, x| emit_right(b, x[0], x[1]),
+            |b, view, x| emit_right(b, view.operands[0].dtype, x[0], x[1]),
         )
     },
 ];
 
 const SHIFT: &[Constraint] = &[
     Constraint("C1", "operands and result have one type"),
-    Constraint("C2", "the element type is i8, i32 or i64"),
+    Constraint("C2", "the element type is an integer, but not i1"),
 ];

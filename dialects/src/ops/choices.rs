@@ -1,7 +1,7 @@
 //! Comparisons and choices, element by element.
 
 use crate::build::BodyBuilder;
-use crate::ops::pointwise::{ALL, row, same};
+use crate::ops::pointwise::{ANY, row, same};
 use crate::reference::Scalar;
 use crate::scalar::{cmpf, cmpi};
 use crate::spec::{Constraint, OpSpec, Violation};
@@ -11,7 +11,7 @@ use melior::ir::Value;
 use strata_runtime::DType;
 
 fn compare_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
-    Ok(vec![same::<ALL>(view)?[0].with_dtype(DType::I1)])
+    Ok(vec![same::<ANY>(view)?[0].with_dtype(DType::I1)])
 }
 
 fn compare_eval(view: &OpView, x: &[Scalar]) -> Scalar {
@@ -33,10 +33,14 @@ fn compare_eval(view: &OpView, x: &[Scalar]) -> Scalar {
 
 fn compare_body<'c, 'a>(b: &BodyBuilder<'c, 'a>, view: &OpView, x: &[Value<'c, 'a>]) -> Value<'c, 'a> {
     let case = view.case("direction") as usize;
-    match b.dtype(x[0]) {
+    match view.operands[0].dtype {
+        DType::U8 => {
+            let p = [cmpi::EQ, cmpi::NE, cmpi::ULT, cmpi::ULE, cmpi::UGT, cmpi::UGE][case];
+            b.compare("arith.cmpi", p, x[0], x[1])
+        }
         d if d.is_float() => {
             let p = [cmpf::OEQ, cmpf::UNE, cmpf::OLT, cmpf::OLE, cmpf::OGT, cmpf::OGE][case];
-            b.compare("arith.cmpf", p, b.wide(x[0]), b.wide(x[1]))
+            b.compare("arith.cmpf", p, b.widened(x[0], d), b.widened(x[1], d))
         }
         d => {
             // i1 counts as 0 and 1, not as 0 and -1.
@@ -74,7 +78,7 @@ pub(super) static ROWS: &[OpSpec] = &[
         )],
         ..row(
             "graph.compare",
-            "1 where the comparison holds. Integers compare as signed, i1 as 0 and 1. With a NaN only `ne` holds.",
+            "1 where the comparison holds. Integers compare as signed (`ui8` has no sign), i1 as 0 and 1. With a NaN only `ne` holds.",
             (Some("compare"), Some("eq.Tensor, ne.Tensor, lt.Tensor, le.Tensor, gt.Tensor, ge.Tensor")),
             compare_infer,
             compare_eval,

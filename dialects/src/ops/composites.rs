@@ -8,7 +8,7 @@ use crate::view::OpView;
 
 fn softmax_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let x = &view.operands[0];
-    if !x.dtype.is_float() {
+    if !x.dtype.is_real() {
         return Violation::err("C1", format!("is not defined on {}", x.dtype));
     }
     check_dims("C2", "dimension", &[view.int("dim")], x.rank())?;
@@ -18,7 +18,7 @@ fn softmax_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
 fn layer_norm_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let x = &view.operands[0];
     let n = view.int("dims");
-    if !x.dtype.is_float() {
+    if !x.dtype.is_real() {
         return Violation::err("C1", format!("is not defined on {}", x.dtype));
     }
     if n < 1 || n as usize > x.rank() {
@@ -46,7 +46,7 @@ fn attention_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     if r < 2
         || k.rank() != r
         || v.rank() != r
-        || !q.dtype.is_float()
+        || !q.dtype.is_real()
         || k.dtype != q.dtype
         || v.dtype != q.dtype
     {

@@ -25,8 +25,8 @@ fn constant_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
 fn iota_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let result = stated(view, 1)?;
     check_dims("C1", "dimension", &[view.int("dim")], result[0].rank())?;
-    if result[0].dtype == DType::I1 {
-        return Violation::err("C2", "is not defined on i1");
+    if !result[0].dtype.is_number() {
+        return Violation::err("C2", format!("is not defined on {}", result[0].dtype));
     }
     Ok(result)
 }
@@ -68,7 +68,7 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("arange.start_step"),
         constraints: &[
             Constraint("C1", "`dim` is a dimension of the result"),
-            Constraint("C2", "the element type is not i1"),
+            Constraint("C2", "the element type is neither i1 nor an 8-bit float"),
         ],
         infer: iota_infer,
         fold: None,

@@ -91,8 +91,12 @@ fn scatter_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     if *updates != wanted {
         return Violation::err("C3", format!("updates are {updates}, expected {wanted}"));
     }
-    if ScatterKind::of(view) != ScatterKind::Set && x.dtype == DType::I1 {
-        return Violation::err("C4", "i1 can be set only");
+    let kind = ScatterKind::of(view);
+    if kind != ScatterKind::Set && !x.dtype.is_number() {
+        return Violation::err("C4", format!("{} can be set only", x.dtype));
+    }
+    if x.dtype == DType::U8 && matches!(kind, ScatterKind::Max | ScatterKind::Min) {
+        return Violation::err("C4", "max and min are not defined on ui8; cast it to i32");
     }
     Ok(vec![x.clone()])
 }
@@ -149,7 +153,7 @@ const SCATTER: OpSpec = OpSpec {
             "C3",
             "updates have the operand's shape with that of the indices in the place of `dim`, and its element type",
         ),
-        Constraint("C4", "i1 can be set, not combined"),
+        Constraint("C4", "i1 and 8-bit floats can be set, not combined; ui8 has no max and min"),
     ],
     infer: scatter_infer,
     fold: None,

@@ -22,6 +22,8 @@ enum On {
     Numbers,
     Ints,
     All,
+    /// 8-bit floats too.
+    Any,
 }
 
 pub(super) fn same<const ON: u8>(view: &OpView) -> Result<Vec<TensorType>, Violation> {
@@ -34,13 +36,20 @@ pub(super) fn same<const ON: u8>(view: &OpView) -> Result<Vec<TensorType>, Viola
             );
         }
     }
-    let on = [On::Floats, On::Numbers, On::Ints, On::All][ON as usize];
+    let on = [On::Floats, On::Numbers, On::Ints, On::All, On::Any][ON as usize];
     let (ok, wanted) = match on {
-        On::Floats => (first.dtype.is_float(), "floats"),
-        On::Numbers => (first.dtype != DType::I1, "floats and integers but i1"),
+        On::Floats => (first.dtype.is_real(), "floats"),
+        On::Numbers => (first.dtype.is_number(), "floats and integers but i1"),
         On::Ints => (!first.dtype.is_float(), "integers"),
-        On::All => (true, ""),
+        On::All => (!first.dtype.is_float8(), "floats and integers"),
+        On::Any => (true, ""),
     };
+    if !ok && first.dtype.is_float8() {
+        return Violation::err(
+            "C2",
+            format!("computes nothing in {}, which holds elements only; cast it to f32, bf16 or f16", first.dtype),
+        );
+    }
     if !ok {
         return Violation::err("C2", format!("is not defined on {}; defined on {wanted}", first.dtype));
     }
@@ -50,7 +59,8 @@ pub(super) fn same<const ON: u8>(view: &OpView) -> Result<Vec<TensorType>, Viola
 pub(super) const FLOATS: u8 = 0;
 const NUMBERS: u8 = 1;
 const INTS: u8 = 2;
-pub(super) const ALL: u8 = 3;
+const ALL: u8 = 3;
+pub(super) const ANY: u8 = 4;
 
 pub(super) type Inference = fn(&OpView) -> Result<Vec<TensorType>, Violation>;
 
@@ -124,7 +134,17 @@ fn int_rem(a: i64, b: i64) -> i64 {
 }
 
 /// Division of integers that traps on no input: by zero gives -1, the most negative by -1 gives itself.
-fn emit_int_div<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, y: Value<'c, 'a>) -> Value<'c, 'a> {
+fn emit_int_div<'c, 'a>(
+    b: &BodyBuilder<'c, 'a>,
+    dtype: DType,
+    x: Value<'c, 'a>,
+    y: Value<'c, 'a>,
+) -> Value<'c, 'a> {
+    if dtype == DType::U8 {
+        let (zero, one, minus) = (b.int(y, 0), b.int(y, 1), b.int(y, -1));
+        let by_zero = b.compare("arith.cmpi", cmpi::EQ, y, zero);
+        return b.select(by_zero, minus, b.binary("arith.divui", x, b.select(by_zero, one, y)));
+    }
     let (zero, one, minus) = (b.int(y, 0), b.int(y, 1), b.int(y, -1));
     let by_zero = b.compare("arith.cmpi", cmpi::EQ, y, zero);
     let by_minus = b.compare("arith.cmpi", cmpi::EQ, y, minus);
@@ -136,7 +156,16 @@ fn emit_int_div<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, y: Value<'c, 
 }
 
 /// Remainder of integers that traps on no input: by zero gives the dividend, by -1 gives 0.
-fn emit_int_rem<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, y: Value<'c, 'a>) -> Value<'c, 'a> {
+fn emit_int_rem<'c, 'a>(
+    b: &BodyBuilder<'c, 'a>,
+    dtype: DType,
+    x: Value<'c, 'a>,
+    y: Value<'c, 'a>,
+) -> Value<'c, 'a> {
+    if dtype == DType::U8 {
+        let by_zero = b.compare("arith.cmpi", cmpi::EQ, y, b.int(y, 0));
+        return b.select(by_zero, x, b.binary("arith.remui", x, b.select(by_zero, b.int(y, 1), y)));
+    }
     let (zero, one, minus) = (b.int(y, 0), b.int(y, 1), b.int(y, -1));
     let by_zero = b.compare("arith.cmpi", cmpi::EQ, y, zero);
     let by_minus = b.compare("arith.cmpi", cmpi::EQ, y, minus);
@@ -176,7 +205,7 @@ pub(super) static ROWS: &[OpSpec] = &[
             (Some("convert"), Some("_to_copy")),
             cast_infer,
             |view, x| eval_cast(x[0], view.results[0].dtype),
-            |b, view, x| b.cast(x[0], view.results[0].dtype),
+            |b, view, x| b.convert(x[0], view.operands[0].dtype, view.results[0].dtype),
         )
     },
     row(
@@ -188,12 +217,10 @@ pub(super) static ROWS: &[OpSpec] = &[
             Scalar::F(a) => Scalar::F(a.abs()),
             Scalar::I(a) => Scalar::I(a.wrapping_abs()),
         },
-        |b, _, x| {
-            if b.dtype(x[0]).is_float() {
-                emit_float(b, x[0], |v| b.unary("math.absf", v))
-            } else {
-                b.unary("math.absi", x[0])
-            }
+        |b, view, x| match view.operands[0].dtype {
+            DType::U8 => x[0],
+            d if d.is_float() => emit_float(b, x[0], |v| b.unary("math.absf", v)),
+            _ => b.unary("math.absi", x[0]),
         },
     ),
     float_row!("ceil", "The smallest integer not below x.", Some("ceil"), "ceil", f64::ceil, "math.ceil"),
@@ -276,8 +303,11 @@ pub(super) static ROWS: &[OpSpec] = &[
             Scalar::F(a) => Scalar::F(if a == 0.0 || a.is_nan() { a } else { a.signum() }),
             Scalar::I(a) => Scalar::I(a.signum()),
         },
-        |b, _, x| {
+        |b, view, x| {
             let x = x[0];
+            if view.operands[0].dtype == DType::U8 {
+                return b.binary("arith.minui", x, b.int(x, 1));
+            }
             if b.dtype(x).is_float() {
                 return emit_float(b, x, |v| {
                     let (zero, one, minus) = (b.float(v, 0.0), b.float(v, 1.0), b.float(v, -1.0));
@@ -332,7 +362,10 @@ pub(super) static ROWS: &[OpSpec] = &[
         (Some("divide"), Some("div.Tensor")),
         same::<NUMBERS>,
         |_, x| both2(x, |a, b| a / b, int_div),
-        |b, _, x| emit2(b, x, |u, v| b.binary("arith.divf", u, v), |u, v| emit_int_div(b, u, v)),
+        |b, view, x| {
+            let dtype = view.operands[0].dtype;
+            emit2(b, x, |u, v| b.binary("arith.divf", u, v), |u, v| emit_int_div(b, dtype, u, v))
+        },
     ),
     row(
         "graph.max",
@@ -340,8 +373,9 @@ pub(super) static ROWS: &[OpSpec] = &[
         (Some("maximum"), Some("maximum")),
         same::<ALL>,
         |_, x| both2(x, nan_max, i64::max),
-        |b, _, x| match b.dtype(x[0]) {
+        |b, view, x| match view.operands[0].dtype {
             DType::I1 => b.binary("arith.ori", x[0], x[1]),
+            DType::U8 => b.binary("arith.maxui", x[0], x[1]),
             _ => emit2(b, x, |u, v| b.binary("arith.maximumf", u, v), |u, v| b.binary("arith.maxsi", u, v)),
         },
     ),
@@ -351,8 +385,9 @@ pub(super) static ROWS: &[OpSpec] = &[
         (Some("minimum"), Some("minimum")),
         same::<ALL>,
         |_, x| both2(x, nan_min, i64::min),
-        |b, _, x| match b.dtype(x[0]) {
+        |b, view, x| match view.operands[0].dtype {
             DType::I1 => b.binary("arith.andi", x[0], x[1]),
+            DType::U8 => b.binary("arith.minui", x[0], x[1]),
             _ => emit2(b, x, |u, v| b.binary("arith.minimumf", u, v), |u, v| b.binary("arith.minsi", u, v)),
         },
     ),
@@ -375,15 +410,20 @@ pub(super) static ROWS: &[OpSpec] = &[
         |_, x| Scalar::I(x[0].i() | x[1].i()),
         |b, _, x| b.binary("arith.ori", x[0], x[1]),
     ),
-    binary_row!(
-        "pow",
+    row(
+        "graph.pow",
         "`x ^ y`; for integers, a negative exponent gives the truncated quotient `1 / x^|y|`.",
-        "pow.Tensor_Tensor",
-        NUMBERS,
-        f64::powf,
-        int_pow,
-        "math.powf",
-        "math.ipowi"
+        (Some("pow"), Some("pow.Tensor_Tensor")),
+        same::<{ NUMBERS }>,
+        |_, x| both2(x, f64::powf, int_pow),
+        |b, view, x| {
+            let dtype = view.operands[0].dtype;
+            let power = |u, v| b.binary("math.ipowi", b.widened(u, dtype), b.widened(v, dtype));
+            if dtype == DType::U8 {
+                return b.narrow(power(x[0], x[1]), dtype);
+            }
+            emit2(b, x, |u, v| b.binary("math.powf", u, v), power)
+        },
     ),
     OpSpec {
         constraints: &[
@@ -416,7 +456,10 @@ pub(super) static ROWS: &[OpSpec] = &[
         (Some("remainder"), Some("fmod.Tensor")),
         same::<NUMBERS>,
         |_, x| both2(x, |a, b| a % b, int_rem),
-        |b, _, x| emit2(b, x, |u, v| b.binary("arith.remf", u, v), |u, v| emit_int_rem(b, u, v)),
+        |b, view, x| {
+            let dtype = view.operands[0].dtype;
+            emit2(b, x, |u, v| b.binary("arith.remf", u, v), |u, v| emit_int_rem(b, dtype, u, v))
+        },
     ),
     binary_row!(
         "sub",

@@ -7,7 +7,6 @@ use crate::reference::{RefTensor, Rounding, Scalar, unflatten};
 use crate::spec::{Constraint, Lowering, OpSpec, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
-use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 fn rest(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> {
@@ -16,7 +15,7 @@ fn rest(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> {
 
 fn dot_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let (l, r) = (&view.operands[0], &view.operands[1]);
-    if l.dtype != r.dtype || l.dtype == DType::I1 {
+    if l.dtype != r.dtype || !l.dtype.is_number() {
         return Violation::err(
             "C1",
             format!("the factors are {} and {}, expected one type, not i1", l.dtype, r.dtype),
@@ -50,7 +49,7 @@ fn dot_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
 
 fn linear_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let (l, bias) = (&view.operands[0], &view.operands[2]);
-    if !l.dtype.is_float() {
+    if !l.dtype.is_real() {
         return Violation::err("C1", format!("the factors are {}, expected floats", l.dtype));
     }
     let result = dot_infer(view)?;
@@ -101,7 +100,7 @@ fn dot_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Vec<Re
 
 fn convolution_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let (x, w) = (&view.operands[0], &view.operands[1]);
-    if x.dtype != w.dtype || !x.dtype.is_float() {
+    if x.dtype != w.dtype || !x.dtype.is_real() {
         return Violation::err(
             "C1",
             format!("input is {}, weight is {}, expected one float type", x.dtype, w.dtype),

@@ -57,6 +57,7 @@ impl ReduceKind {
         let bits = 8 * dtype.size() as u32;
         let (min, max) = match dtype {
             DType::I1 => (0, 1),
+            DType::U8 => (0, 255),
             _ => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
         };
         match (self, dtype.is_float()) {
@@ -100,7 +101,7 @@ impl ReduceKind {
 fn check_kind(view: &OpView) -> Result<(), Violation> {
     let (kind, dtype) = (ReduceKind::of(view), view.operands[0].dtype);
     let bitwise = matches!(kind, ReduceKind::Any | ReduceKind::All);
-    if bitwise && dtype.is_float() || !bitwise && dtype == DType::I1 {
+    if bitwise && dtype.is_float() || !bitwise && !dtype.is_number() {
         return Violation::err(
             "C2",
             format!("{kind:?} is not defined on {dtype}; i1 has any and all, floats have the others"),
@@ -125,6 +126,9 @@ fn arg_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let dim = view.int("dim") as usize;
     if x.shape[dim] == Expr::from(0) {
         return Violation::err("C2", format!("dimension {dim} of {x} is empty: there is no position"));
+    }
+    if x.dtype.is_float8() {
+        return Violation::err("C3", format!("{} has no order here; cast it to f32", x.dtype));
     }
     let mut shape = x.shape.clone();
     shape.remove(dim);
@@ -253,8 +257,11 @@ pub fn scan_kind(view: &OpView) -> ReduceKind {
 fn scan_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let x = &view.operands[0];
     check_dims("C1", "dimension", &[view.int("dim")], x.rank())?;
-    if x.dtype == DType::I1 {
-        return Violation::err("C2", "is not defined on i1");
+    if !x.dtype.is_number() {
+        return Violation::err("C2", format!("is not defined on {}", x.dtype));
+    }
+    if x.dtype == DType::U8 && matches!(scan_kind(view), ReduceKind::Max | ReduceKind::Min) {
+        return Violation::err("C3", "max and min are not defined on ui8; cast it to i32");
     }
     Ok(vec![x.clone()])
 }
@@ -279,7 +286,8 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("cumsum, cumprod"),
         constraints: &[
             Constraint("C1", "`dim` is a dimension of the operand"),
-            Constraint("C2", "the element type is not i1"),
+            Constraint("C2", "the element type is neither i1 nor an 8-bit float"),
+            Constraint("C3", "max and min of ui8 are taken in another type"),
         ],
         infer: scan_infer,
         fold: None,
@@ -295,7 +303,7 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("sum.dim_IntList, amax, amin, prod.dim_int, any.dim, all.dim"),
         constraints: &[
             Constraint("C1", "`dims` are different dimensions of the operand"),
-            Constraint("C2", "any and all are for integers and i1, the others for all but i1"),
+            Constraint("C2", "any and all are for integers and i1, the others for all but i1 and 8-bit floats"),
         ],
         infer: reduce_infer,
         fold: Some(|view, _| view.ints("dims").is_empty().then_some(Fold::Operand(0))),
@@ -310,6 +318,7 @@ pub(super) static ROWS: &[OpSpec] = &[
         constraints: &[
             Constraint("C1", "`dim` is a dimension of the operand"),
             Constraint("C2", "that dimension is not empty"),
+            Constraint("C3", "the element type is no 8-bit float"),
         ],
         infer: arg_infer,
         fold: None,
@@ -323,7 +332,7 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("max_pool2d, avg_pool2d"),
         constraints: &[
             Constraint("C1", "window, strides, low, high and dilation have one entry a dimension"),
-            Constraint("C2", "any and all are for integers and i1, the others for all but i1"),
+            Constraint("C2", "any and all are for integers and i1, the others for all but i1 and 8-bit floats"),
             Constraint("C3", "window, strides and dilation are at least 1, low and high at least 0"),
             Constraint("C4", "the window fits at least once"),
         ],

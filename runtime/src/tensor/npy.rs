@@ -20,7 +20,8 @@ impl HostTensor {
     }
 }
 
-/// The `.npy` form. bf16, which NumPy has not, is written as `<V2`, as `numpy.save` writes `ml_dtypes.bfloat16`.
+/// The `.npy` form. What NumPy has not is written as `numpy.save` writes the types of `ml_dtypes`: bf16 as `<V2`, the 8-bit floats
+/// as `<V1` and `<f1`.
 pub fn to_npy(t: &HostTensor) -> Vec<u8> {
     let descr = match t.dtype() {
         DType::F64 => "<f8",
@@ -29,7 +30,11 @@ pub fn to_npy(t: &HostTensor) -> Vec<u8> {
         DType::BF16 => "<V2",
         DType::I64 => "<i8",
         DType::I32 => "<i4",
+        DType::I16 => "<i2",
         DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::F8E4M3 => "<V1",
+        DType::F8E5M2 => "<f1",
         DType::I1 => "|b1",
     };
     let sizes: Vec<String> = t.shape().iter().map(usize::to_string).collect();
@@ -157,7 +162,11 @@ impl Header {
             "V2" | "bfloat16" => DType::BF16,
             "i8" => DType::I64,
             "i4" => DType::I32,
+            "i2" => DType::I16,
+            "V1" | "float8_e4m3fn" => DType::F8E4M3,
+            "f1" | "float8_e5m2" => DType::F8E5M2,
             "i1" => DType::I8,
+            "u1" => DType::U8,
             "b1" | "?" => DType::I1,
             _ => {
                 return Err(err!(Tensor, "the .npy file holds '{descr}', which is none of {}", known())
@@ -237,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(d in 0..8usize, shape in prop::collection::vec(0..4usize, 0..5), seed: u64) {
+        fn round_trip(d in 0..DType::ALL.len(), shape in prop::collection::vec(0..4usize, 0..5), seed: u64) {
             let t = HostTensor::random(DType::ALL[d], &shape, seed).unwrap();
             let bytes = to_npy(&t);
             prop_assert_eq!((bytes.len() - t.bytes().len()) % 64, 0);

@@ -289,6 +289,8 @@ const FLOAT: u8 = 2;
 const BFLOAT: u8 = 4;
 const COMPLEX: u8 = 5;
 const BOOL: u8 = 6;
+const FLOAT8_E4M3FN: u8 = 10;
+const FLOAT8_E5M2: u8 = 12;
 
 /// The element type; for one that Strata lacks, one of the same width that holds its bits, as the importer has it.
 fn dtype_of(t: DlType) -> PyResult<DType> {
@@ -299,9 +301,12 @@ fn dtype_of(t: DlType) -> PyResult<DType> {
         (BFLOAT, 16) => DType::BF16,
         (INT | UINT, 64) | (COMPLEX, 64) => DType::I64,
         (INT | UINT, 32) | (COMPLEX, 32) => DType::I32,
-        (INT | UINT, 16) => DType::F16,
+        (INT | UINT, 16) => DType::I16,
         (BOOL, 8) => DType::I1,
-        (INT | UINT, 8) | (7..=14, 8) => DType::I8,
+        (UINT, 8) => DType::U8,
+        (FLOAT8_E4M3FN, 8) => DType::F8E4M3,
+        (FLOAT8_E5M2, 8) => DType::F8E5M2,
+        (INT, 8) | (7..=14, 8) => DType::I8,
         (code, bits) => {
             return Err(PyRuntimeError::new_err(format!(
                 "a tensor with DLPack type {code} of {bits} bits has no storage here"
@@ -314,7 +319,10 @@ fn type_of(d: DType) -> DlType {
     let code = match d {
         DType::F64 | DType::F32 | DType::F16 => FLOAT,
         DType::BF16 => BFLOAT,
-        DType::I64 | DType::I32 | DType::I8 => INT,
+        DType::F8E4M3 => FLOAT8_E4M3FN,
+        DType::F8E5M2 => FLOAT8_E5M2,
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => INT,
+        DType::U8 => UINT,
         DType::I1 => BOOL,
     };
     DlType { code, bits: 8 * d.size() as u8, lanes: 1 }

@@ -192,7 +192,11 @@ fn torch_name(dtype: DType) -> &'static str {
         DType::BF16 => "bfloat16",
         DType::I64 => "int64",
         DType::I32 => "int32",
+        DType::F8E4M3 => "float8_e4m3fn",
+        DType::F8E5M2 => "float8_e5m2",
+        DType::I16 => "int16",
         DType::I8 => "int8",
+        DType::U8 => "uint8",
         DType::I1 => "bool",
     }
 }

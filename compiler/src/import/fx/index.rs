@@ -100,7 +100,11 @@ pub fn index_list<'c, 'a>(cx: &Cx<'c, 'a>, n: &Node) -> Result<Vec<(usize, Value
     let mut at = Vec::new();
     for (d, a) in list.iter().enumerate() {
         match a {
-            Arg::Value(name) => at.push((d, cx.value(name, 0)?)),
+            Arg::Value(name) => {
+                let v = cx.value(name, 0)?;
+                // Bytes as indices are a mask.
+                at.push((d, if cx.ty(v).dtype == DType::U8 { cx.cast(v, DType::I1)? } else { v }));
+            }
             Arg::None => {}
             other => return Err(format!("an index {other:?}").into()),
         }

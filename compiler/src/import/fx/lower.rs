@@ -277,7 +277,7 @@ pub mod direction {
 
 /// The type in which functions of narrower floats are computed.
 pub fn wide(dtype: DType) -> DType {
-    dtype.accumulator()
+    if dtype.is_float() { dtype.accumulator() } else { dtype }
 }
 
 fn shown(arg: Option<&Arg>) -> String {

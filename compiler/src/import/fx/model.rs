@@ -244,13 +244,16 @@ pub fn dtype(torch: &str) -> Result<(DType, bool), String> {
         "bfloat16" => (DType::BF16, true),
         "int64" => (DType::I64, true),
         "int32" => (DType::I32, true),
+        "int16" => (DType::I16, true),
         "int8" => (DType::I8, true),
+        "uint8" => (DType::U8, true),
+        "float8_e4m3fn" => (DType::F8E4M3, true),
+        "float8_e5m2" => (DType::F8E5M2, true),
         "bool" => (DType::I1, true),
         "complex64" | "uint64" => (DType::I64, false),
         "uint32" | "complex32" => (DType::I32, false),
-        "int16" | "uint16" => (DType::F16, false),
-        "uint8" | "float8_e4m3fn" | "float8_e5m2" | "float8_e4m3fnuz" | "float8_e5m2fnuz"
-        | "float8_e8m0fnu" => (DType::I8, false),
+        "uint16" => (DType::I16, false),
+        "float8_e4m3fnuz" | "float8_e5m2fnuz" | "float8_e8m0fnu" => (DType::I8, false),
         other => return Err(format!("element type {other} has no storage here")),
     })
 }

@@ -97,6 +97,8 @@ pub fn promote(a: DType, b: DType) -> DType {
             (F32, _) | (_, F32) | (F16, BF16) | (BF16, F16) => F32,
             _ => a,
         },
+        // The smallest with a sign that holds both.
+        _ if (a == U8) != (b == U8) && a.size() == b.size() => I16,
         _ if a.size() >= b.size() => a,
         _ => b,
     }

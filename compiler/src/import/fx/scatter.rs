@@ -85,7 +85,7 @@ fn write<'c, 'a>(
     let ty = cx.ty(x);
     let indices = match cx.ty(indices).dtype {
         DType::I64 | DType::I32 => indices,
-        d if d.is_float() || d == DType::I1 => return Err(format!("indices of type {d}").into()),
+        d if d.is_float() || matches!(d, DType::I1 | DType::U8) => return Err(format!("indices of type {d}").into()),
         _ => cx.cast(indices, DType::I64)?,
     };
     if cx.ty(updates).numel() == Expr::from(0) {
@@ -98,6 +98,9 @@ fn write<'c, 'a>(
     let (wide_type, kind) = match (ty.dtype, way.kind) {
         (DType::I1, ScatterKind::Add | ScatterKind::Max) => (DType::I32, ScatterKind::Max),
         (DType::I1, _) => (DType::I32, ScatterKind::Min),
+        (d, _) if d.is_float8() => return Err(format!("nothing is combined in {d}").into()),
+        // In types that have an order where kernels are, and atomics.
+        (DType::U8 | DType::I16, kind) => (DType::I32, kind),
         (d, kind) => (wide(d), kind),
     };
     let (mut x, updates) = (cx.cast(x, wide_type)?, cx.cast(updates, wide_type)?);

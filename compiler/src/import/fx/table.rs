@@ -2,7 +2,7 @@
 
 use super::fallback;
 use super::lower::{Cx, Many, Refusal};
-use super::model::{Arg, Node};
+use super::model::{Arg, Meta, Node};
 use super::{
     attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter,
     special, unary, views,
@@ -103,6 +103,11 @@ fn lower<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     {
         return Err(format!("element type {foreign}").into());
     }
+    if !moves(n.base())
+        && let Some(name) = types(cx, n).find(|m| m.dtype.is_float8()).map(|m| m.torch.clone())
+    {
+        return Err(format!("nothing is computed in {name}: it holds elements only").into());
+    }
     let values = f(cx, n)?;
     for (i, value) in values.iter().enumerate() {
         if let (Some(v), Some(Some(meta))) = (value, n.out.get(i)) {
@@ -130,10 +135,35 @@ fn pick<'c, 'a>(cx: &Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 
 /// An element type among operands and results that is not Strata's.
 fn foreign_type(cx: &Cx<'_, '_>, n: &Node) -> Option<String> {
+    types(cx, n).find(|m| !m.native).map(|m| m.torch.clone())
+}
+
+/// Operands and results.
+fn types<'x>(cx: &'x Cx<'_, '_>, n: &'x Node) -> impl Iterator<Item = &'x Meta> {
     let mut names = Vec::new();
     n.args.values().for_each(|a| collect(a, &mut names));
-    let operands = names.iter().filter_map(|name| cx.meta(name, 0));
-    operands.chain(n.out.iter().flatten()).find(|m| !m.native).map(|m| m.torch.clone())
+    names.into_iter().filter_map(|name| cx.meta(name, 0)).chain(n.out.iter().flatten())
+}
+
+/// Whether an op makes, moves, converts or compares elements: what there is for those that nothing is computed in.
+fn moves(base: &str) -> bool {
+    const MORE: [&str; 11] = [
+        "aten.where",
+        "aten.eq",
+        "aten.ne",
+        "aten.isnan",
+        "aten._to_copy",
+        "aten.to",
+        "prims.convert_element_type",
+        "aten.copy",
+        "aten.roll",
+        "aten.fill",
+        "aten.masked_fill",
+    ];
+    let moving = [views::TABLE, index::TABLE, scatter::TABLE, create::TABLE];
+    MORE.contains(&base)
+        || moving.iter().any(|t| t.iter().any(|(name, _)| *name == base))
+            && !matches!(base, "aten.arange" | "prims.iota")
 }
 
 /// The nodes that an argument names, in order.

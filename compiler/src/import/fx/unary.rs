@@ -81,11 +81,11 @@ pub const TABLE: &[Entry] = &[
     ("aten.to", convert),
     ("prims.convert_element_type", |cx, n| {
         let x = cx.tensor(n, "a")?;
-        one(cx.cast(x, n.result(0)?.dtype)?)
+        one(converted(cx, x, n.result(0)?.dtype)?)
     }),
     ("aten.copy", |cx, n| {
         let (x, out) = (cx.tensor(n, "src")?, n.result(0)?);
-        one(cx.expand(x, out.dtype, &out.shape)?)
+        one(cx.expand(converted(cx, x, out.dtype)?, out.dtype, &out.shape)?)
     }),
     ("aten.native_dropout", dropout),
     ("aten.dropout", |cx, n| match n.flag("train", false)? {
@@ -198,7 +198,17 @@ fn elu<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 
 fn convert<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let x = cx.tensor(n, "self")?;
-    one(cx.cast(x, n.result(0)?.dtype)?)
+    one(converted(cx, x, n.result(0)?.dtype)?)
+}
+
+/// `x` in another type, as `to` makes it: what is below 0 or above 255 goes into `uint8` modulo 256.
+fn converted<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, to: DType) -> One<'c, 'a> {
+    let x = match (cx.ty(x).dtype, to) {
+        (DType::F64, DType::U8) => cx.cast(x, DType::I64)?,
+        (from, DType::U8) if from.is_float() => cx.cast(x, DType::I32)?,
+        _ => x,
+    };
+    cx.cast(x, to)
 }
 
 fn dropout<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {

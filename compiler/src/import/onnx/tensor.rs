@@ -6,6 +6,7 @@ use prost::bytes::Bytes;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
+use strata_runtime::float8::{F8E4M3, F8E5M2};
 use strata_runtime::DType;
 
 /// Ranks beyond this are taken for a damaged file.
@@ -45,6 +46,8 @@ impl Tensor {
                 DType::F32 => bytes.extend((x as f32).to_le_bytes()),
                 DType::F16 => bytes.extend(half::f16::from_f64(x).to_le_bytes()),
                 DType::BF16 => bytes.extend(half::bf16::from_f64(x).to_le_bytes()),
+                DType::F8E4M3 => bytes.push(F8E4M3::from_f64(x).0),
+                DType::F8E5M2 => bytes.push(F8E5M2::from_f64(x).0),
                 _ => push_integer(&mut bytes, dtype, x as i64),
             }
         }
@@ -69,8 +72,9 @@ impl Tensor {
         match self.dtype {
             DType::I64 => Some(chunks.map(|c| i64::from_le_bytes(array(c))).collect()),
             DType::I32 => Some(chunks.map(|c| i32::from_le_bytes(array(c)).into()).collect()),
+            DType::I16 => Some(chunks.map(|c| i16::from_le_bytes(array(c)).into()).collect()),
             DType::I8 => Some(self.bytes.iter().map(|&b| (b as i8).into()).collect()),
-            DType::I1 => Some(self.bytes.iter().map(|&b| b.into()).collect()),
+            DType::U8 | DType::I1 => Some(self.bytes.iter().map(|&b| b.into()).collect()),
             _ => None,
         }
     }
@@ -83,6 +87,8 @@ impl Tensor {
             DType::F32 => chunks.map(|c| f32::from_le_bytes(array(c)).into()).collect(),
             DType::F16 => chunks.map(|c| half::f16::from_le_bytes(array(c)).to_f64()).collect(),
             DType::BF16 => chunks.map(|c| half::bf16::from_le_bytes(array(c)).to_f64()).collect(),
+            DType::F8E4M3 => self.bytes.iter().map(|&b| F8E4M3(b).to_f64()).collect(),
+            DType::F8E5M2 => self.bytes.iter().map(|&b| F8E5M2(b).to_f64()).collect(),
             _ => self.to_i64().unwrap_or_default().into_iter().map(|x| x as f64).collect(),
         }
     }
@@ -98,6 +104,7 @@ fn push_integer(bytes: &mut Vec<u8>, dtype: DType, x: i64) {
     match dtype {
         DType::I64 => bytes.extend(x.to_le_bytes()),
         DType::I32 => bytes.extend((x as i32).to_le_bytes()),
+        DType::I16 => bytes.extend((x as i16).to_le_bytes()),
         DType::I1 => bytes.push((x != 0).into()),
         _ => bytes.push(x as u8),
     }
@@ -114,11 +121,15 @@ pub fn dtype(code: i32) -> Result<DType> {
         DataType::Bfloat16 => DType::BF16,
         DataType::Int64 => DType::I64,
         DataType::Int32 => DType::I32,
+        DataType::Int16 => DType::I16,
         DataType::Int8 => DType::I8,
+        DataType::Uint8 => DType::U8,
+        DataType::Float8e4m3fn => DType::F8E4M3,
+        DataType::Float8e5m2 => DType::F8E5M2,
         DataType::Bool => DType::I1,
         other => {
             return Err(Diagnostic::new(format!("element type {} has no counterpart", other.as_str_name()))
-                .help("supported: FLOAT, DOUBLE, FLOAT16, BFLOAT16, INT64, INT32, INT8, BOOL; convert the model to one of these"));
+                .help("supported: FLOAT, DOUBLE, FLOAT16, BFLOAT16, FLOAT8E4M3FN, FLOAT8E5M2, INT64, INT32, INT16, INT8, UINT8, BOOL; convert the model to one of these"));
         }
     })
 }
@@ -188,8 +199,8 @@ fn typed(proto: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
         DType::I64 => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::I32 => ints.iter().flat_map(|x| x.to_le_bytes()).collect(),
         // Half precision is stored as its bits.
-        DType::F16 | DType::BF16 => ints.iter().flat_map(|&x| (x as u16).to_le_bytes()).collect(),
-        DType::I8 => ints.iter().map(|&x| x as u8).collect(),
+        DType::F16 | DType::BF16 | DType::I16 => ints.iter().flat_map(|&x| (x as u16).to_le_bytes()).collect(),
+        DType::I8 | DType::U8 | DType::F8E4M3 | DType::F8E5M2 => ints.iter().map(|&x| x as u8).collect(),
         DType::I1 => ints.iter().map(|&x| u8::from(x != 0)).collect(),
     })
 }

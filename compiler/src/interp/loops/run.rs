@@ -128,7 +128,7 @@ pub fn run<'c>(
         let mut buffer = Buffer::new(size);
         if let Role::Input(_) = role {
             let t = inputs.next().expect("as many as types, checked by bindings");
-            for (&p, c) in positions.iter().zip(cells(&t)) {
+            for (&p, c) in positions.iter().zip(cells(&t.stored())) {
                 buffer.cells[p as usize] = c;
                 buffer.writers[p as usize] = 1;
             }
@@ -138,7 +138,7 @@ pub fn run<'c>(
             if let Some(o) = initial(function, i).map_err(at)? {
                 let t =
                     given.get(o).ok_or_else(|| at(format!("loop.init of argument {i} names no operand")))?;
-                for (&p, c) in positions.iter().zip(cells(t)) {
+                for (&p, c) in positions.iter().zip(cells(&t.clone().stored())) {
                     buffer.cells[p as usize] = c;
                     buffer.writers[p as usize] = 1;
                 }
@@ -176,7 +176,8 @@ pub fn run<'c>(
                 .map(|&p| machine.memory.read(view.buffer, p))
                 .collect::<Result<Vec<Cell>, _>>()
                 .map_err(|m| at(format!("result {k} is not complete: {m}")))?;
-            Ok(tensor(dtype, view.sizes.iter().map(|&n| n as usize).collect(), data))
+            let sizes = view.sizes.iter().map(|&n| n as usize).collect();
+            Ok(tensor(dtype.storage(), sizes, data).bitcast(dtype))
         })
         .collect()
 }

@@ -41,7 +41,10 @@ class _Plain(_Serializer):
         return Result("output", numbers[node.name], dtype=val.dtype, device=val.device)
 
 
-_TYPES = {f"torch.{n}" for n in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool")}
+_TYPES = {
+    f"torch.{n}"
+    for n in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "int16", "int8", "uint8", "bool")
+}
 
 
 def export(model, args, kwargs=None, *, path, dynamic_shapes=None, target=None, options=None):

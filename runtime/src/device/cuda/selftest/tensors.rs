@@ -1,6 +1,7 @@
 //! Tensors on the GPU with a known content, and their comparison with what they should hold.
 
 use super::Bench;
+use crate::float8::{F8E4M3, F8E5M2};
 use crate::device::{Device, DevicePtr, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Result, err};
@@ -73,7 +74,11 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
             DType::BF16 => half::bf16::from_f64(v).to_le_bytes().into(),
             DType::I64 => (v as i64).to_le_bytes().into(),
             DType::I32 => (v as i32).to_le_bytes().into(),
+            DType::I16 => (v as i16).to_le_bytes().into(),
             DType::I8 | DType::I1 => vec![v as i8 as u8],
+            DType::U8 => vec![v as i64 as u8],
+            DType::F8E4M3 => vec![F8E4M3::from_f64(v).0],
+            DType::F8E5M2 => vec![F8E5M2::from_f64(v).0],
         }
     };
     values.iter().copied().flat_map(bytes).collect()
@@ -88,7 +93,11 @@ pub fn decode(dtype: DType, b: &[u8]) -> f64 {
         DType::BF16 => half::bf16::from_le_bytes(b.try_into().expect("2 bytes")).to_f64(),
         DType::I64 => i64::from_le_bytes(b.try_into().expect("8 bytes")) as f64,
         DType::I32 => i32::from_le_bytes(b.try_into().expect("4 bytes")).into(),
+        DType::I16 => i16::from_le_bytes(b.try_into().expect("2 bytes")).into(),
         DType::I8 | DType::I1 => (b[0] as i8).into(),
+        DType::U8 => b[0].into(),
+        DType::F8E4M3 => F8E4M3(b[0]).to_f64(),
+        DType::F8E5M2 => F8E5M2(b[0]).to_f64(),
     }
 }
 
