@@ -56,13 +56,13 @@ func.func @bitcast_c1(%x: tensor<2xf32>) {
 }
 // -----
 func.func @bitcast_c2(%x: tensor<2xf32>) {
-  // expected-error@+1 {{is not defined from f32 to i64; defined between f32 and i32, f64 and i64 [C2]}}
+  // expected-error@+1 {{is not defined from f32 to i64; defined between types of one size, but i1 [C2]}}
   %0 = graph.bitcast %x : (tensor<2xf32>) -> tensor<2xi64>
   return
 }
 // -----
 func.func @shift_c2(%x: tensor<2xi1>) {
-  // expected-error@+1 {{'graph.shift_left' op is not defined on i1; defined on i8, i32, i64 [C2]}}
+  // expected-error@+1 {{'graph.shift_left' op is not defined on i1; defined on integers but i1 [C2]}}
   %0 = graph.shift_left %x, %x : tensor<2xi1>
   return
 }
@@ -436,5 +436,47 @@ func.func @attention_c3(%q: tensor<3x4xf32>, %k: tensor<5x4xf32>, %b: tensor<3x3
 func.func @call_c1(%x: tensor<4xf32>) {
   // expected-error@+1 {{calls @nowhere, which this module does not define}}
   %0 = graph.call @nowhere(%x) symbols = <> : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+// -----
+func.func @pointwise_c2_float8(%x: tensor<2xf8E4M3FN>) {
+  // expected-error@+1 {{computes nothing in f8E4M3FN, which holds elements only; cast it to f32, bf16 or f16 [C2]}}
+  %0 = graph.add %x, %x : tensor<2xf8E4M3FN>
+  return
+}
+// -----
+func.func @reduce_c2_float8(%x: tensor<2xf8E5M2>) {
+  // expected-error@+1 {{Sum is not defined on f8E5M2}}
+  %0 = graph.reduce sum %x dims = [0] : (tensor<2xf8E5M2>) -> tensor<f8E5M2>
+  return
+}
+// -----
+func.func @arg_reduce_c3(%x: tensor<2xf8E5M2>) {
+  // expected-error@+1 {{f8E5M2 has no order here; cast it to f32 [C3]}}
+  %0 = graph.arg_reduce max %x dim = 0 : (tensor<2xf8E5M2>) -> tensor<i64>
+  return
+}
+// -----
+func.func @scatter_c4_ui8(%x: tensor<4x2xui8>, %i: tensor<3xi64>, %u: tensor<3x2xui8>) {
+  // expected-error@+1 {{max and min are not defined on ui8; cast it to i32 [C4]}}
+  %0 = graph.scatter max %u into %x at %i dim = 0 : (tensor<4x2xui8>, tensor<3xi64>, tensor<3x2xui8>) -> tensor<4x2xui8>
+  return
+}
+// -----
+func.func @scan_c3(%x: tensor<4x2xui8>) {
+  // expected-error@+1 {{max and min are not defined on ui8; cast it to i32 [C3]}}
+  %0 = graph.scan max %x dim = 0 : tensor<4x2xui8>
+  return
+}
+// -----
+func.func @bitcast_c2_i1(%x: tensor<2xi1>) {
+  // expected-error@+1 {{is not defined from i1 to ui8}}
+  %0 = graph.bitcast %x : (tensor<2xi1>) -> tensor<2xui8>
+  return
+}
+// -----
+func.func @signed(%x: tensor<2xsi8>) {
+  // expected-error@+1 {{element type 'si8' is not supported; known: f64, f32, f16, bf16, f8E4M3FN, f8E5M2, i64, i32, i16, i8, ui8, i1}}
+  %0 = graph.neg %x : tensor<2xsi8>
   return
 }

@@ -118,7 +118,7 @@ fn every_function_has_gpu_code() {
             accepted(&one_op(ty, &format!("{op} %a, %a")));
         }
     }
-    for ty in ["i8", "i32", "i64"] {
+    for ty in ["i8", "i16", "i32", "i64"] {
         accepted(&one_op(ty, "math.ipowi %a, %a"));
         accepted(&one_op(ty, "math.absi %a"));
         accepted(&one_op(ty, "arith.divsi %a, %a"));
@@ -259,6 +259,7 @@ fn reductions_exist_for_every_type() {
         ("f16", &["add", "max"]),
         ("i64", &["add", "mul", "max", "min", "and", "or"]),
         ("i32", &["add", "mul", "max", "min", "and", "or"]),
+        ("i16", &["add", "mul", "max", "min", "and", "or"]),
         ("i8", &["add", "max", "and"]),
         ("i1", &["and", "or"]),
     ] {

@@ -81,7 +81,7 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
     let float = dtype.is_float();
     match op {
         "graph.call" | "graph.custom_call" | "graph.constant" => None,
-        "graph.iota" if dtype == DType::I1 => None,
+        "graph.iota" if !dtype.is_number() => None,
         "graph.iota" => {
             let s = g.some_shape(3);
             case(vec![], vec![("dim", Attr::Int(g.below(s.len()) as i64))], Some(t(dtype, &s)))
@@ -93,17 +93,13 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
         }
         "graph.cast" => {
             let s = g.shape(3);
-            let to = DType::ALL[g.below(8)];
+            let to = DType::ALL[g.below(DType::ALL.len())];
             case(vec![t(dtype, &s)], vec![], Some(t(to, &s)))
         }
         "graph.bitcast" => {
-            let to = match dtype {
-                DType::F32 => DType::I32,
-                DType::I32 => DType::F32,
-                DType::F64 => DType::I64,
-                DType::I64 => DType::F64,
-                other => other,
-            };
+            let fits = |d: &DType| *d == dtype || *d != DType::I1 && dtype != DType::I1 && d.size() == dtype.size();
+            let same: Vec<DType> = DType::ALL.into_iter().filter(fits).collect();
+            let to = same[g.below(same.len())];
             let s = g.shape(3);
             case(vec![t(dtype, &s)], vec![], Some(t(to, &s)))
         }
@@ -269,11 +265,11 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             let picked = g.shape(2);
             let updates = [&s[..dim], &picked, &s[dim + 1..]].concat();
             let indices = t(if g.chance(2) { DType::I32 } else { DType::I64 }, &picked);
-            let kind = if dtype == DType::I1 { 0 } else { g.below(5) as i32 };
+            let kind = if !dtype.is_number() { 0 } else { g.below(5) as i32 };
             let attrs = vec![("kind", Attr::Enum(kind)), ("dim", Attr::Int(dim as i64))];
             case(vec![t(dtype, &s), indices, t(dtype, &updates)], attrs, None)
         }
-        "graph.scan" if dtype == DType::I1 => None,
+        "graph.scan" if !dtype.is_number() => None,
         "graph.scan" => {
             let s = g.some_shape(3);
             let dim = g.below(s.len());

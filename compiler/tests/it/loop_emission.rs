@@ -236,8 +236,10 @@ proptest! {
     #[test]
     fn fused_programs(seed: u64) {
         let context = strata_dialects::context();
-        let dtype = [DType::F32, DType::BF16, DType::F16, DType::I32, DType::I8][(seed % 5) as usize];
-        let numerics = ["strict", "default"][(seed / 5 % 2) as usize];
+        const TYPES: [DType; 7] =
+            [DType::F32, DType::BF16, DType::F16, DType::I32, DType::I8, DType::U8, DType::I16];
+        let dtype = TYPES[(seed % 7) as usize];
+        let numerics = ["strict", "default"][(seed / 7 % 2) as usize];
         // A comparison of values that were not rounded may come out in another way, and the results are then not close.
         let compares = numerics == "strict" || dtype == DType::F32;
         check(&context, || program(&context, seed, dtype, 16, compares), seed, numerics, &CHOSEN);

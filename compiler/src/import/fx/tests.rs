@@ -47,14 +47,14 @@ fn symbols_layouts_and_locations() {
 
 #[test]
 fn what_has_no_lowering_is_called_in_the_program() {
-    let out = json!([tensor("float32", json!(["s77"])), tensor("uint8", json!(["s77"])), null]);
+    let out = json!([tensor("float32", json!(["s77"])), tensor("uint16", json!(["s77"])), null]);
     let g = graph(
-        json!([{ "name": "x", "meta": tensor("float32", json!(["s77"])) }, { "name": "u", "meta": tensor("uint8", json!(["s77"])) }]),
+        json!([{ "name": "x", "meta": tensor("float32", json!(["s77"])) }, { "name": "u", "meta": tensor("uint16", json!(["s77"])) }]),
         json!([
             { "name": "odd", "op": "my.op.default", "out": out, "location": ["model.py", 3],
               "args": { "size": { "node": "x" }, "list": [{ "node": "u" }, { "size": ["add", "s77", 1] }, { "float": "-inf" }, { "dtype": "float16" }] } },
             { "name": "getitem", "op": "getitem", "args": { "a0": { "node": "odd" }, "a1": 0 }, "out": [tensor("float32", json!(["s77"]))] },
-            { "name": "add", "op": "aten.add.Tensor", "args": { "self": { "node": "u" }, "other": 1 }, "out": [tensor("uint8", json!(["s77"]))] },
+            { "name": "add", "op": "aten.add.Tensor", "args": { "self": { "node": "u" }, "other": 1 }, "out": [tensor("uint16", json!(["s77"]))] },
         ]),
         json!([{ "name": "getitem", "permutation": null, "repeated": [] }, { "name": "add", "permutation": null, "repeated": [] }]),
     );
