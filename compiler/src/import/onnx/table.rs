@@ -126,7 +126,7 @@ pub fn reference_page() -> String {
         "# ONNX operators\n\n\
          Generated from `compiler/src/import/onnx/table.rs`; `STRATA_BLESS=1 cargo test -p strata-mlir-compiler onnx` rewrites it.\n\n\
          Versions {first} to {last} of the default operator set are read, each operator as its version says. Element types: float, double,\n\
-         float16, bfloat16, int64, int32, int8, bool. Sizes may be symbolic (`dim_param`); shapes computed from other\n\
+         float16, bfloat16, float8e4m3fn, float8e5m2, int64, int32, int16, int8, uint8, bool. Sizes may be symbolic (`dim_param`); shapes computed from other\n\
          shapes (`Shape`, `Gather`, `Concat`, `Unsqueeze`, arithmetic, …) are followed when importing.\n\n\
          To add an operator: a row in the table, and a function beside it that returns the node's outputs.\n\n\
          | operator | limits |\n|---|---|\n"
