@@ -153,7 +153,8 @@ pub fn emit_cast<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, from: DType,
             if to == DType::U8 {
                 // 0 to 255 in the wider type; what is out of its range stays out of this one's.
                 let wide = emit_cast(b, x, b.dtype(x), DType::I32);
-                let wide = b.binary("arith.minsi", b.binary("arith.maxsi", wide, b.int(wide, 0)), b.int(wide, 255));
+                let wide =
+                    b.binary("arith.minsi", b.binary("arith.maxsi", wide, b.int(wide, 0)), b.int(wide, 255));
                 return b.b.value("arith.trunci", &[wide], ty, &[]);
             }
             let bits = 8 * to.size() as i32;

@@ -24,7 +24,8 @@ impl Format {
         if magnitude >= self.special {
             return if magnitude == 0x7c { sign * f64::INFINITY } else { f64::NAN.copysign(sign) };
         }
-        let (exponent, fraction) = (i32::from(magnitude >> self.fraction), magnitude & ((1 << self.fraction) - 1));
+        let (exponent, fraction) =
+            (i32::from(magnitude >> self.fraction), magnitude & ((1 << self.fraction) - 1));
         // Numbers without the implied bit have the exponent of the smallest with it.
         let whole = if exponent == 0 { fraction } else { fraction | 1 << self.fraction };
         sign * f64::from(whole) * 2f64.powi(exponent.max(1) - self.bias - self.fraction as i32)

@@ -79,7 +79,8 @@ pub fn compare(
 fn smallest(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::MIN_POSITIVE,
-        DType::F16 => 6.103515625e-5,
+        DType::F16 | DType::F8E5M2 => 6.103515625e-5,
+        DType::F8E4M3 => 0.015625,
         _ => f32::MIN_POSITIVE as f64,
     }
 }

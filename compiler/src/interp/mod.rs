@@ -115,7 +115,8 @@ fn argument_type(
 ) -> Result<TensorType, String> {
     let ty = block.argument(i).map_err(|e| e.to_string())?.r#type();
     let stored = decode::element_of(ty)?;
-    let dtype = crate::element::stated(function, "arg_attrs", i).filter(|d| d.storage() == stored).unwrap_or(stored);
+    let dtype =
+        crate::element::stated(function, "arg_attrs", i).filter(|d| d.storage() == stored).unwrap_or(stored);
     if let Some(shape) = argument_attribute(function, i, "loop.dims").and_then(dims_of) {
         return Ok(TensorType { dtype, shape });
     }

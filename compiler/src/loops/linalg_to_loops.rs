@@ -10,8 +10,8 @@ use super::scatter::scatter_of;
 use super::schedule::Schedule;
 use super::{choose, cpu, domain, pointwise, rows, scan, scatter};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
-use crate::graph::{ENTRY, KERNEL};
 use crate::element;
+use crate::graph::{ENTRY, KERNEL};
 use crate::ir;
 use melior::ir::attribute::{
     ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,

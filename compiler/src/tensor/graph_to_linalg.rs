@@ -2,8 +2,8 @@
 
 use super::emitter::{Emitter, key};
 use super::{indexing, pointwise, products, reductions, reshape, views};
-use crate::element;
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
+use crate::element;
 use crate::graph::{ENTRY, KERNEL};
 use crate::interp::symbols::symbols_of;
 use crate::ir::{body, erase, functions, name, ops};

@@ -48,10 +48,9 @@ pub(super) fn lower_reduce<'c, 'a>(
         (0..rank).map(|d| if dims.contains(&d) { Iterator::Reduction } else { Iterator::Parallel }).collect();
     let all = e.pick(rank, &(0..rank).collect::<Vec<_>>());
     let out = e.pick(rank, &kept);
-    let sum = e
-        .generic(&[(x, all)], &[(init, out)], &iterators, |b, x| {
-            vec![combine(b, kind, x[1], b.widened(x[0], result.dtype))]
-        })[0];
+    let sum = e.generic(&[(x, all)], &[(init, out)], &iterators, |b, x| {
+        vec![combine(b, kind, x[1], b.widened(x[0], result.dtype))]
+    })[0];
     Ok(e.narrowed(sum, result))
 }
 
@@ -137,10 +136,9 @@ pub(super) fn lower_window<'c, 'a>(
     let out = e.pick(dims, &(0..rank).collect::<Vec<_>>());
     let iterators = [vec![Iterator::Parallel; rank], vec![Iterator::Reduction; windowed.len()]].concat();
     let last = inputs.len();
-    let sum = e
-        .generic(&inputs, &[(init, out)], &iterators, |b, x| {
-            vec![combine(b, kind, x[last], b.widened(x[0], result.dtype))]
-        })[0];
+    let sum = e.generic(&inputs, &[(init, out)], &iterators, |b, x| {
+        vec![combine(b, kind, x[last], b.widened(x[0], result.dtype))]
+    })[0];
     Ok(e.narrowed(sum, result))
 }
 

@@ -67,7 +67,8 @@ fn tensor_of<'c>(e: &Emitter<'c, '_>, dtype: DType, sizes: &[Size<'c, '_>]) -> T
             Size::Dynamic(_) => DYNAMIC,
         })
         .collect();
-    melior::ir::r#type::RankedTensorType::new(&numbers, dtype_to_mlir(e.context, dtype.storage()), None).into()
+    melior::ir::r#type::RankedTensorType::new(&numbers, dtype_to_mlir(e.context, dtype.storage()), None)
+        .into()
 }
 
 /// A slice; its bounds are expressions over the symbols.

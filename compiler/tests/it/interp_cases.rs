@@ -97,7 +97,8 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             case(vec![t(dtype, &s)], vec![], Some(t(to, &s)))
         }
         "graph.bitcast" => {
-            let fits = |d: &DType| *d == dtype || *d != DType::I1 && dtype != DType::I1 && d.size() == dtype.size();
+            let fits =
+                |d: &DType| *d == dtype || *d != DType::I1 && dtype != DType::I1 && d.size() == dtype.size();
             let same: Vec<DType> = DType::ALL.into_iter().filter(fits).collect();
             let to = same[g.below(same.len())];
             let s = g.shape(3);

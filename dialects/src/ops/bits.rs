@@ -24,7 +24,10 @@ fn shift_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
         );
     }
     if first.dtype.is_float() || first.dtype == DType::I1 {
-        return Violation::err("C2", format!("is not defined on {}; defined on integers but i1", first.dtype));
+        return Violation::err(
+            "C2",
+            format!("is not defined on {}; defined on integers but i1", first.dtype),
+        );
     }
     Ok(vec![first.clone()])
 }
@@ -81,7 +84,10 @@ fn bitcast_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     if from.dtype != to.dtype && !bits {
         return Violation::err(
             "C2",
-            format!("is not defined from {} to {}; defined between types of one size, but i1", from.dtype, to.dtype),
+            format!(
+                "is not defined from {} to {}; defined between types of one size, but i1",
+                from.dtype, to.dtype
+            ),
         );
     }
     Ok(result)

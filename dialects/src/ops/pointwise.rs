@@ -47,7 +47,10 @@ pub(super) fn same<const ON: u8>(view: &OpView) -> Result<Vec<TensorType>, Viola
     if !ok && first.dtype.is_float8() {
         return Violation::err(
             "C2",
-            format!("computes nothing in {}, which holds elements only; cast it to f32, bf16 or f16", first.dtype),
+            format!(
+                "computes nothing in {}, which holds elements only; cast it to f32, bf16 or f16",
+                first.dtype
+            ),
         );
     }
     if !ok {

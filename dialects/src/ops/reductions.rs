@@ -303,7 +303,10 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("sum.dim_IntList, amax, amin, prod.dim_int, any.dim, all.dim"),
         constraints: &[
             Constraint("C1", "`dims` are different dimensions of the operand"),
-            Constraint("C2", "any and all are for integers and i1, the others for all but i1 and 8-bit floats"),
+            Constraint(
+                "C2",
+                "any and all are for integers and i1, the others for all but i1 and 8-bit floats",
+            ),
         ],
         infer: reduce_infer,
         fold: Some(|view, _| view.ints("dims").is_empty().then_some(Fold::Operand(0))),
@@ -332,7 +335,10 @@ pub(super) static ROWS: &[OpSpec] = &[
         aten: Some("max_pool2d, avg_pool2d"),
         constraints: &[
             Constraint("C1", "window, strides, low, high and dilation have one entry a dimension"),
-            Constraint("C2", "any and all are for integers and i1, the others for all but i1 and 8-bit floats"),
+            Constraint(
+                "C2",
+                "any and all are for integers and i1, the others for all but i1 and 8-bit floats",
+            ),
             Constraint("C3", "window, strides and dilation are at least 1, low and high at least 0"),
             Constraint("C4", "the window fits at least once"),
         ],

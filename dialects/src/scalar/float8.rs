@@ -46,7 +46,8 @@ pub(super) fn emit_decode<'c, 'a>(b: &BodyBuilder<'c, 'a>, x: Value<'c, 'a>, fro
     let small = b.b.value("arith.bitcast", &[small], i32s, &[]);
     let finite = b.select(is(cmpi::ULT, magnitude, int(1 << f.fraction)), small, normal);
     // Infinities have no fraction.
-    let special = if from == DType::F8E4M3 { int(0x7fc0_0000) } else { op("arith.ori", moved, int(0x7f80_0000)) };
+    let special =
+        if from == DType::F8E4M3 { int(0x7fc0_0000) } else { op("arith.ori", moved, int(0x7f80_0000)) };
     let value = b.select(is(cmpi::ULT, magnitude, int(f.special)), finite, special);
     let sign = op("arith.shli", op("arith.andi", bits, int(0x80)), int(24));
     b.b.value("arith.bitcast", &[op("arith.ori", value, sign)], f32s, &[])

@@ -85,7 +85,9 @@ fn write<'c, 'a>(
     let ty = cx.ty(x);
     let indices = match cx.ty(indices).dtype {
         DType::I64 | DType::I32 => indices,
-        d if d.is_float() || matches!(d, DType::I1 | DType::U8) => return Err(format!("indices of type {d}").into()),
+        d if d.is_float() || matches!(d, DType::I1 | DType::U8) => {
+            return Err(format!("indices of type {d}").into());
+        }
         _ => cx.cast(indices, DType::I64)?,
     };
     if cx.ty(updates).numel() == Expr::from(0) {

@@ -6,8 +6,8 @@ use prost::bytes::Bytes;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
-use strata_runtime::float8::{F8E4M3, F8E5M2};
 use strata_runtime::DType;
+use strata_runtime::float8::{F8E4M3, F8E5M2};
 
 /// Ranks beyond this are taken for a damaged file.
 pub const MAX_RANK: usize = 32;
@@ -199,7 +199,9 @@ fn typed(proto: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
         DType::I64 => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         DType::I32 => ints.iter().flat_map(|x| x.to_le_bytes()).collect(),
         // Half precision is stored as its bits.
-        DType::F16 | DType::BF16 | DType::I16 => ints.iter().flat_map(|&x| (x as u16).to_le_bytes()).collect(),
+        DType::F16 | DType::BF16 | DType::I16 => {
+            ints.iter().flat_map(|&x| (x as u16).to_le_bytes()).collect()
+        }
         DType::I8 | DType::U8 | DType::F8E4M3 | DType::F8E5M2 => ints.iter().map(|&x| x as u8).collect(),
         DType::I1 => ints.iter().map(|&x| u8::from(x != 0)).collect(),
     })

@@ -131,6 +131,9 @@ def outcome(graph, inputs, options):
     return difference(got, want)
 
 
+_TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float64: 1e-9, torch.float8_e4m3fn: 0.13, torch.float8_e5m2: 0.26}
+
+
 def difference(got, want):
     """How results differ beyond rounding, or None."""
     for k, (g, w) in enumerate(zip(got, want)):
@@ -138,7 +141,9 @@ def difference(got, want):
             continue
         if (g.shape, g.dtype) != (w.shape, w.dtype):
             return f"result {k} is {g.dtype} {list(g.shape)}, in PyTorch {w.dtype} {list(w.shape)}"
-        tolerance = {torch.bfloat16: 2e-2, torch.float16: 2e-3, torch.float64: 1e-9}.get(w.dtype, 1e-4)
+        tolerance = _TOLERANCE.get(w.dtype, 1e-4)
+        # PyTorch has no arithmetic in floats of eight bits.
+        g, w = (t.float() if t.is_floating_point() and t.element_size() == 1 else t for t in (g, w))
         near = torch.allclose(g, w, rtol=tolerance, atol=tolerance * max(1.0, _scale(w)), equal_nan=True) if w.is_floating_point() else torch.equal(g, w)
         if not near:
             return f"result {k} differs: up to {(g.double() - w.double()).abs().max().item():.3g} of {_scale(w):.3g}"

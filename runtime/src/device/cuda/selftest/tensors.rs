@@ -1,10 +1,10 @@
 //! Tensors on the GPU with a known content, and their comparison with what they should hold.
 
 use super::Bench;
-use crate::float8::{F8E4M3, F8E5M2};
 use crate::device::{Device, DevicePtr, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Result, err};
+use crate::float8::{F8E4M3, F8E5M2};
 use std::sync::Arc;
 
 /// Bytes before and behind every tensor that nothing may touch.
