@@ -20,6 +20,7 @@ pub mod rows;
 pub mod rows_plan;
 pub mod runs;
 pub mod scan;
+pub mod sort;
 pub mod scatter;
 pub mod schedule;
 pub mod value;
