@@ -185,7 +185,11 @@ pub fn dependences(group: &Group<'_>) -> Vec<Vec<bool>> {
             Kind::Splat(_) | Kind::Empty => vec![false; rank],
             Kind::Constant(list) => vec![list.len() > 1; rank],
             Kind::Slice(source, ..) => all[*source].clone(),
-            Kind::Pad(..) | Kind::Concat(..) | Kind::Scatter { .. } | Kind::Scan { .. } | Kind::Sort { .. } => {
+            Kind::Pad(..)
+            | Kind::Concat(..)
+            | Kind::Scatter { .. }
+            | Kind::Scan { .. }
+            | Kind::Sort { .. } => {
                 vec![true; rank]
             }
             Kind::Reshape(source) => vec![all[*source].contains(&true); rank],

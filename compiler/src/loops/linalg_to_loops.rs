@@ -22,6 +22,7 @@ use melior::ir::{Attribute, Block, BlockLike, BlockRef, Identifier, Module, Regi
 use strata_dialects::Builder;
 use strata_dialects::affine::dims_attribute;
 use strata_dialects::types::dtype_to_mlir;
+use strata_runtime::DType;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::Expr;
 
@@ -78,8 +79,13 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
             .next("leave the option schedule out, and the kernel gets a schedule that fits")
     })?;
     let context = cx.context;
-    let scratch = if matches!(schedule, Schedule::SortTasks { .. }) { group.outputs.as_slice() } else { &[] };
-    let (region, block) = signature(cx, &group, scratch, location);
+    let scratch = match schedule {
+        Schedule::SortTasks { rows } => {
+            sort::scratch(&group, &sort_of(&group, group.outputs[0]).expect("checked before"), rows)
+        }
+        _ => vec![],
+    };
+    let (region, block) = signature(cx, &group, &scratch, location);
     let arguments: Vec<V<'c>> =
         (0..block.argument_count()).map(|i| value(block.argument(i).expect("in range"))).collect();
     let inputs = group.inputs.len();
@@ -125,25 +131,33 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     };
     e.b().op("func.return", &[], &[], &[], vec![]);
     super::cleanup::remove_dead(block);
-    finish(cx, function, &group, (region, block), scratch, &schedule, &grid);
+    finish(cx, function, &group, (region, block), &scratch, &schedule, &grid);
     Ok(())
 }
 
-fn memref<'c>(cx: &PassCx<'c>, group: &Group<'c>, node: usize) -> Type<'c> {
-    let n = &group.nodes[node];
-    let shape: Vec<i64> = n.shape.iter().map(|e| e.as_const().unwrap_or(i64::MIN)).collect();
-    MemRefType::new(dtype_to_mlir(cx.context, n.dtype), &shape, None, None).into()
+/// Memory of a kernel's own: element type and sizes.
+type Scratch = (DType, Vec<Expr>);
+
+fn memref<'c>(cx: &PassCx<'c>, dtype: DType, shape: &[Expr]) -> Type<'c> {
+    let shape: Vec<i64> = shape.iter().map(|e| e.as_const().unwrap_or(i64::MIN)).collect();
+    MemRefType::new(dtype_to_mlir(cx.context, dtype), &shape, None, None).into()
 }
 
-/// A region with the block of the new function: operands, results, memory of the kernel's own like `scratch`, symbols.
+/// Element types and sizes of a kernel's buffers: operands, results, memory of its own.
+fn buffers<'g>(group: &'g Group<'_>, scratch: &'g [Scratch]) -> Vec<(DType, &'g [Expr])> {
+    let tensors = group.inputs.iter().chain(&group.outputs).map(|&n| &group.nodes[n]);
+    let tensors = tensors.map(|n| (n.dtype, n.shape.as_slice()));
+    tensors.chain(scratch.iter().map(|(d, s)| (*d, s.as_slice()))).collect()
+}
+
+/// A region with the block of the new function: buffers, then symbols.
 fn signature<'c>(
     cx: &PassCx<'c>,
     group: &Group<'c>,
-    scratch: &[usize],
+    scratch: &[Scratch],
     location: melior::ir::Location<'c>,
 ) -> (Region<'c>, BlockRef<'c, 'c>) {
-    let tensors = group.inputs.iter().chain(&group.outputs).chain(scratch);
-    let mut types: Vec<_> = tensors.map(|&n| memref(cx, group, n)).collect();
+    let mut types: Vec<_> = buffers(group, scratch).into_iter().map(|(d, s)| memref(cx, d, s)).collect();
     types.extend(group.symbols.iter().map(|_| Type::index(cx.context)));
     let arguments: Vec<_> = types.into_iter().map(|t| (t, location)).collect();
     let region = Region::new();
@@ -159,7 +173,7 @@ fn finish<'c>(
     function: OperationRef<'c, 'c>,
     group: &Group<'c>,
     (region, block): (Region<'c>, BlockRef<'c, 'c>),
-    scratch: &[usize],
+    scratch: &[Scratch],
     schedule: &Schedule,
     grid: &[Expr],
 ) {
@@ -178,22 +192,25 @@ fn finish<'c>(
         DictionaryAttribute::new(context, &list).into()
     };
     let mut argument_attributes = Vec::new();
-    for (i, &n) in group.inputs.iter().chain(&group.outputs).chain(scratch).enumerate() {
-        let shape = &group.nodes[n].shape;
+    for (i, (_, shape)) in buffers(group, scratch).into_iter().enumerate() {
         let mut list = Vec::new();
         if shape.iter().any(|e| e.as_const().is_none()) {
             list.extend(dims(shape).map(|a| ("loop.dims", a)));
         }
         if i >= group.inputs.len() {
             list.push(("loop.out", unit));
-            let before = scatter_of(group, n).and_then(|s| match group.nodes[s.dest].kind {
-                Kind::Input(i) => Some(IntegerAttribute::new(IntegerType::new(context, 64).into(), i as i64)),
-                _ => None,
-            });
+            let result = group.outputs.get(i - group.inputs.len());
+            let before =
+                result.and_then(|&n| scatter_of(group, n)).and_then(|s| match group.nodes[s.dest].kind {
+                    Kind::Input(i) => {
+                        Some(IntegerAttribute::new(IntegerType::new(context, 64).into(), i as i64))
+                    }
+                    _ => None,
+                });
             list.extend(before.map(|a| ("loop.init", a.into())));
-        }
-        if i >= group.inputs.len() + group.outputs.len() {
-            list.push(("loop.scratch", unit));
+            if result.is_none() {
+                list.push(("loop.scratch", unit));
+            }
         }
         argument_attributes.push(entry(&list));
     }

@@ -20,9 +20,9 @@ pub mod rows;
 pub mod rows_plan;
 pub mod runs;
 pub mod scan;
-pub mod sort;
 pub mod scatter;
 pub mod schedule;
+pub mod sort;
 pub mod value;
 
 #[cfg(test)]

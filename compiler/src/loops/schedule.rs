@@ -80,7 +80,9 @@ impl Schedule {
             Self::Pointwise { threads, .. } => Some(*threads),
             Self::Rows { threads, rows, .. } => Some(threads * rows),
             Self::Scan { threads } | Self::Sort { threads, .. } => Some(*threads),
-            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => None,
+            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => {
+                None
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 //! On the GPU a block takes a row and compares pairs of elements side by side: a bitonic network in which every comparison has the same
 //! direction, as each merge begins with pairs that lie mirrored. Places beyond the end of the row then stand for elements that are larger
 //! than all others and never move, so rows of any length need no padding. Positions decide between equal elements, which makes the
-//! order total and the result the stable one. On the CPU a task goes through rows and merges longer and longer runs, from the results'
-//! buffers to memory of its own and back.
+//! order total and the result the stable one. On the CPU a task goes through rows and merges longer and longer runs, from one row of memory
+//! to another and back: the result's own, where it is contiguous, and rows that belong to the task.
 
 use super::domain::{block_mapping, is_affine, parts, positions};
 use super::emitter::Emitter;
@@ -267,6 +267,25 @@ fn exchange<'c>(
     });
 }
 
+/// Elements that are put in order by counting how many come before each.
+const RUN: i64 = 8;
+
+/// Tasks of `per_task` rows, and how many rows each has; one of all where the number of tasks is no launch dimension.
+fn tasks(group: &Group<'_>, s: &Sort, per_task: i64) -> (Expr, Expr) {
+    let total: Expr = rows(group, s).into_iter().product();
+    let tasks = total.ceil_div(&per_task.into());
+    if is_affine(&tasks) { (tasks, per_task.into()) } else { (1.into(), total) }
+}
+
+/// The memory that tasks need: a row for each, and another where a row of the results is not contiguous.
+pub fn scratch(group: &Group<'_>, s: &Sort, per_task: i64) -> Vec<(DType, Vec<Expr>)> {
+    let source = &group.nodes[s.source];
+    let shape = vec![tasks(group, s, per_task).0, source.shape[s.dim].clone()];
+    let row = [(source.dtype, shape.clone()), (DType::I64, shape)];
+    let contiguous = source.shape[s.dim + 1..].iter().all(|n| n.as_const() == Some(1));
+    if contiguous { row.to_vec() } else { [row.clone(), row].concat() }
+}
+
 /// Emits a sort for the CPU, `per_task` rows a task. Returns the grid.
 pub fn emit_tasks<'c>(
     e: &mut Emitter<'c, '_>,
@@ -279,38 +298,49 @@ pub fn emit_tasks<'c>(
     let sizes = rows(e.group, &s);
     let total: Expr = sizes.iter().cloned().product();
     let n = s.length(e);
-    let tasks = total.ceil_div(&per_task.into());
-    let (grid, per_task) =
-        if is_affine(&tasks) { (tasks, Expr::from(per_task)) } else { (1.into(), total.clone()) };
+    let (grid, per_task) = tasks(e.group, &s, per_task);
     let number = e.facts.variable(&grid);
     e.forall(std::slice::from_ref(&grid), "#loop.task", &[number], |e| {
-        let levels = doublings(e, &n);
+        let runs = n.ceil_div(&RUN.into());
+        let levels = doublings(e, &runs);
         let first = Expr::from(number) * per_task.clone();
         let count = match per_task.as_const() {
             Some(rows) => chunk(e, &first, rows, &total),
             None => total.clone(),
         };
+        let own = |k: usize| Row {
+            elements: scratch[2 * k],
+            places: scratch[2 * k + 1],
+            around: (vec![number.into()], vec![]),
+        };
         let r = e.facts.variable(&count);
         e.for_loop(&count, r, &[], |e, _| {
             e.floored(|e| {
                 let row = e.facts.delinearize(&(first.clone() + Expr::from(r)), &sizes);
-                let (out, other) = (s.row(outs, &row), s.row(scratch, &row));
-                let i = e.facts.variable(&n);
-                e.for_loop(&n, i, &[], |e, _| {
-                    s.fill(e, &row, &i.into(), &out);
-                    vec![]
-                });
-                // There and back, so that the last merge ends in the results; one too many only copies.
+                let (out, other) = (s.row(outs, &row), own(0));
+                let work = if scratch.len() > 2 { own(1) } else { out.clone() };
+                each(e, &n, |e, i| s.fill(e, &row, &i, &other));
+                let whole = n.floor_div(&RUN.into());
+                each(e, &whole, |e, k| count_run(e, &s, &(k * Expr::from(RUN)), &other, &work));
+                let done = whole * Expr::from(RUN);
+                count_rest(e, &s, (&done, &(n.clone() - done.clone())), &other, &work);
+                // There and back, so that the last merge ends where the first began; one too many only copies.
                 let trips = levels.ceil_div(&2.into());
                 let trip = e.facts.variable(&trips);
-                let width = e.index(&1.into());
+                let width = e.index(&RUN.into());
                 e.for_loop(&trips, trip, &[width], |e, width| {
                     let width = named(e, width[0], &MOST.into());
-                    merge(e, &s, &n, &width, &out, &other);
+                    merge(e, &s, &n, &width, &work, &other);
                     let double = width.clone() * Expr::from(2);
-                    merge(e, &s, &n, &double, &other, &out);
+                    merge(e, &s, &n, &double, &other, &work);
                     vec![e.index(&(width * Expr::from(4)))]
                 });
+                if scratch.len() > 2 {
+                    each(e, &n, |e, i| {
+                        let v = work.load(e, &i);
+                        out.store(e, &i, v);
+                    });
+                }
             });
             vec![]
         });
@@ -318,44 +348,155 @@ pub fn emit_tasks<'c>(
     vec![grid]
 }
 
+/// A loop over positions.
+fn each<'c, 'g>(e: &mut Emitter<'c, 'g>, count: &Expr, mut body: impl FnMut(&mut Emitter<'c, 'g>, Expr)) {
+    let k = e.facts.variable(count);
+    e.for_loop(count, k, &[], |e, _| {
+        body(e, k.into());
+        vec![]
+    });
+}
+
+/// Puts a run of elements from `start` on in order: the place of each is the number of those that come before it. Every two are compared
+/// once: the later one comes before the earlier one, or the earlier one before the later.
+fn count_run<'c>(e: &mut Emitter<'c, '_>, s: &Sort, start: &Expr, from: &Row<'c>, to: &Row<'c>) {
+    let at = |i: i64| start.clone() + Expr::from(i);
+    let elements: Vec<_> = (0..RUN).map(|i| from.load(e, &at(i))).collect();
+    let mut ranks: Vec<V<'c>> = (0..RUN).map(|i| e.index(&i.into())).collect();
+    for later in 0..elements.len() {
+        for earlier in 0..later {
+            let swapped = s.before(e, elements[later].0, elements[earlier].0);
+            let swapped = unit(e, swapped);
+            ranks[earlier] = op(e, "arith.addi", ranks[earlier], swapped);
+            ranks[later] = op(e, "arith.subi", ranks[later], swapped);
+        }
+    }
+    for (v, rank) in elements.into_iter().zip(ranks) {
+        let rank = named(e, rank, &MOST.into());
+        to.store(e, &(start.clone() + rank), v);
+    }
+}
+
+/// The same for fewer elements than a run has.
+fn count_rest<'c>(
+    e: &mut Emitter<'c, '_>,
+    s: &Sort,
+    (start, count): (&Expr, &Expr),
+    from: &Row<'c>,
+    to: &Row<'c>,
+) {
+    each(e, count, |e, i| {
+        let v @ (x, _) = from.load(e, &(start.clone() + i.clone()));
+        let (i_at, zero) = (e.index(&i), e.index(&0.into()));
+        let j = e.facts.variable(count);
+        let rank = e.for_loop(count, j, &[zero], |e, rank| {
+            let y = e.load(from.elements, &from.at(&(start.clone() + Expr::from(j))));
+            let j_at = e.index(&j.into());
+            let (before, after) = (s.before(e, y, x), s.before(e, x, y));
+            // One that stands before stays before where it is equal.
+            let yes = e.number(DType::I1, 1.0);
+            let not_after = op(e, "arith.xori", after, yes);
+            let earlier = compare(e, "arith.cmpi", cmpi::SLT, j_at, i_at);
+            let counts = e.b().value("arith.select", &[earlier, not_after, before], before.r#type(), &[]);
+            let counts = unit(e, counts);
+            vec![op(e, "arith.addi", rank[0], counts)]
+        });
+        let rank = named(e, rank[0], &MOST.into());
+        to.store(e, &(start.clone() + rank), v);
+    });
+}
+
+/// A truth value as 0 or 1.
+fn unit<'c>(e: &Emitter<'c, '_>, truth: V<'c>) -> V<'c> {
+    let wide = e.b().value("arith.extui", &[truth], dtype_to_mlir(e.context(), DType::I64), &[]);
+    e.b().value("arith.index_cast", &[wide], Type::index(e.context()), &[])
+}
+
 /// Merges neighbouring runs of `width` elements; a run without a neighbour is copied.
 fn merge<'c>(e: &mut Emitter<'c, '_>, s: &Sort, n: &Expr, width: &Expr, from: &Row<'c>, to: &Row<'c>) {
     let double = width.clone() * Expr::from(2);
-    let pairs = n.ceil_div(&double);
-    let pair = e.facts.variable(&pairs);
-    e.for_loop(&pairs, pair, &[], |e, _| {
-        let start = Expr::from(pair) * double.clone();
-        let middle = (start.clone() + width.clone()).minimum(n);
-        let end = (start.clone() + double.clone()).minimum(n);
-        let count = end.clone() - start.clone();
-        let (left, right) = (e.index(&start), e.index(&middle));
-        let k = e.facts.variable(&count);
-        e.for_loop(&count, k, &[left, right], |e, next| {
-            let (middle_at, end_at) = (e.index(&middle), e.index(&end));
-            let left_over = compare(e, "arith.cmpi", cmpi::SLT, next[0], middle_at);
-            let right_over = compare(e, "arith.cmpi", cmpi::SLT, next[1], end_at);
-            let [left, right] = [(next[0], &middle), (next[1], &end)].map(|(v, past)| {
-                let i = named(e, v, &MOST.into());
-                i.minimum(&(past.clone() - Expr::from(1)))
-            });
-            let ((x, x_place), (y, y_place)) = (from.load(e, &left), from.load(e, &right));
-            // The right one only where it is there, and the left one is used up or comes later.
-            let earlier = s.before(e, y, x);
-            let yes = e.number(DType::I1, 1.0);
-            let wanted = e.b().value("arith.select", &[left_over, earlier, yes], earlier.r#type(), &[]);
-            let take = e.and(Some(right_over), wanted);
-            let pick = |e: &Emitter<'c, '_>, a: V<'c>, b: V<'c>| {
-                e.b().value("arith.select", &[take, a, b], a.r#type(), &[])
-            };
-            let best = (pick(e, y, x), pick(e, y_place, x_place));
-            to.store(e, &(start.clone() + Expr::from(k)), best);
-            let step = e.b().value("arith.extui", &[take], dtype_to_mlir(e.context(), DType::I64), &[]);
-            let step = e.b().value("arith.index_cast", &[step], Type::index(e.context()), &[]);
-            let right = op(e, "arith.addi", next[1], step);
-            let one = e.index(&1.into());
-            let other = op(e, "arith.subi", one, step);
-            vec![op(e, "arith.addi", next[0], other), right]
+    let whole = e.index(&n.floor_div(&double));
+    let whole = named(e, whole, &MOST.into());
+    each(e, &whole, |e, pair| merge_pair(e, s, &(pair * double.clone()), width, from, to));
+    let start = whole * double;
+    merge_rest(e, s, &start, (&(start.clone() + width.clone()).minimum(n), n), from, to);
+}
+
+/// Merges two runs of one length from both ends towards the middle: two chains of comparisons that do not wait for each other, and neither
+/// can come to the end of a run before it is done.
+fn merge_pair<'c>(
+    e: &mut Emitter<'c, '_>,
+    s: &Sort,
+    start: &Expr,
+    width: &Expr,
+    from: &Row<'c>,
+    to: &Row<'c>,
+) {
+    let middle = start.clone() + width.clone();
+    let last = middle.clone() + width.clone() - Expr::from(1);
+    let (front, back) = (e.index(start), e.index(&(middle.clone() - Expr::from(1))));
+    let k = e.facts.variable(width);
+    e.for_loop(width, k, &[front, back], |e, next| {
+        let k = Expr::from(k);
+        // The other run's position follows from how many are done.
+        let side = |e: &mut Emitter<'c, '_>, left: V<'c>, sum: Expr, place: Expr, forwards: bool| {
+            let left_at = named(e, left, &MOST.into());
+            let right = e.index(&(sum - left_at.clone()));
+            let right_at = named(e, right, &MOST.into());
+            let [x, y] = [&left_at, &right_at].map(|i| e.load(from.elements, &from.at(i)));
+            let swapped = s.before(e, y, x);
+            // Positions are chosen, and read again: a choice between floats would be a jump, which is wrong every other time.
+            let (first, second) = if forwards { (right, left) } else { (left, right) };
+            let best = e.b().value("arith.select", &[swapped, first, second], left.r#type(), &[]);
+            let best = named(e, best, &MOST.into());
+            let best = from.load(e, &best);
+            to.store(e, &place, best);
+            unit(e, swapped)
+        };
+        let sum = start.clone() + middle.clone() + k.clone();
+        let swapped = side(e, next[0], sum, start.clone() + k.clone(), true);
+        let one = e.index(&1.into());
+        let step = op(e, "arith.subi", one, swapped);
+        let front = op(e, "arith.addi", next[0], step);
+        let sum = middle.clone() - Expr::from(1) + last.clone() - k.clone();
+        let swapped = side(e, next[1], sum, last.clone() - k, false);
+        vec![front, op(e, "arith.subi", next[1], swapped)]
+    });
+}
+
+/// Merges the runs `start..middle` and `middle..end`, the second of which may be shorter.
+fn merge_rest<'c>(
+    e: &mut Emitter<'c, '_>,
+    s: &Sort,
+    start: &Expr,
+    (middle, end): (&Expr, &Expr),
+    from: &Row<'c>,
+    to: &Row<'c>,
+) {
+    let count = end.clone() - start.clone();
+    let (left, right) = (e.index(start), e.index(middle));
+    let k = e.facts.variable(&count);
+    e.for_loop(&count, k, &[left, right], |e, next| {
+        let (middle_at, end_at) = (e.index(middle), e.index(end));
+        let left_over = compare(e, "arith.cmpi", cmpi::SLT, next[0], middle_at);
+        let right_over = compare(e, "arith.cmpi", cmpi::SLT, next[1], end_at);
+        let [x, y] = [(next[0], middle), (next[1], end)].map(|(v, past)| {
+            let i = named(e, v, &MOST.into()).minimum(&(past.clone() - Expr::from(1)));
+            e.load(from.elements, &from.at(&i))
         });
-        vec![]
+        // The right one only where it is there, and the left one is used up or comes later.
+        let earlier = s.before(e, y, x);
+        let yes = e.number(DType::I1, 1.0);
+        let wanted = e.b().value("arith.select", &[left_over, earlier, yes], earlier.r#type(), &[]);
+        let take = e.and(Some(right_over), wanted);
+        let best = e.b().value("arith.select", &[take, next[1], next[0]], next[0].r#type(), &[]);
+        let best = named(e, best, &MOST.into());
+        let best = from.load(e, &best);
+        to.store(e, &(start.clone() + Expr::from(k)), best);
+        let step = unit(e, take);
+        let right = op(e, "arith.addi", next[1], step);
+        let one = e.index(&1.into());
+        let other = op(e, "arith.subi", one, step);
+        vec![op(e, "arith.addi", next[0], other), right]
     });
 }
