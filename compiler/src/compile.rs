@@ -157,6 +157,11 @@ pub fn compile<'c>(
                 facts.insert(ir::symbol_name(f), KernelFacts::of(f));
             }
         }
+        for f in ir::functions(module).into_iter().filter(|f| f.has_attribute("loop.kernel")) {
+            if let Some(facts) = facts.get_mut(&ir::symbol_name(&f)) {
+                facts.add_loops(f)?;
+            }
+        }
         if let Some(dir) = &options.dump_dir {
             dump(dir, &format!("{number}-{}.mlir", phase.name), &module.as_operation().to_string())?;
         }

@@ -47,12 +47,16 @@ extern "C" fn strataTableVerify(op: MlirOperation) -> bool {
             Err(m) => m,
             Ok(view) => match (view.spec.infer)(&view) {
                 Err(v) => v.to_string(),
-                Ok(types) if types != view.results => match (types.first(), view.results.first()) {
-                    (Some(t), Some(r)) if types.len() == 1 => {
-                        format!("the result should be {t}, but is {r} [type]")
-                    }
-                    _ => format!("should have {} results, has {} [type]", types.len(), view.results.len()),
-                },
+                Ok(types) if types.len() != view.results.len() => {
+                    format!("should have {} results, has {} [type]", types.len(), view.results.len())
+                }
+                Ok(types) if types != view.results => {
+                    let wrong =
+                        types.iter().zip(&view.results).position(|(t, r)| t != r).expect("a difference");
+                    let which =
+                        if types.len() == 1 { "the result".into() } else { format!("result {wrong}") };
+                    format!("{which} should be {}, but is {} [type]", types[wrong], view.results[wrong])
+                }
                 Ok(_) => return true,
             },
         };

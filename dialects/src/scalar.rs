@@ -19,6 +19,10 @@ pub mod cmpf {
     pub const OLT: i64 = 4;
     /// Less or equal, and ordered.
     pub const OLE: i64 = 5;
+    /// Ordered: neither is NaN.
+    pub const ORD: i64 = 7;
+    /// Less, or unordered.
+    pub const ULT: i64 = 11;
     /// Not equal, or unordered.
     pub const UNE: i64 = 13;
     /// Unordered: one is NaN.

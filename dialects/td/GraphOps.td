@@ -158,6 +158,15 @@ def Graph_ScanOp : Graph_UnaryOp<"scan"> {
   let arguments = (ins AnyRankedTensor:$operand, Graph_ScanKind:$kind, I64Attr:$dim);
   let assemblyFormat = "$kind $operand `dim` `=` $dim attr-dict `:` type($result)";
 }
+def Graph_SortOp : Graph_InferredOp<"sort"> {
+  let summary = "the elements along a dimension in order, and the positions (i64) they had; equal ones keep their order, NaN is the largest";
+  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim, BoolAttr:$descending);
+  let results = (outs AnyRankedTensor:$values, AnyRankedTensor:$indices);
+  // Folding of ops with several results has another signature, and there is nothing to fold.
+  let hasFolder = 0;
+  let extraClassDefinition = !strconcat(forwardVerify, forwardInfer);
+  let assemblyFormat = "$operand `dim` `=` $dim `descending` `=` $descending attr-dict `:` functional-type(operands, results)";
+}
 def Graph_ReduceWindowOp : Graph_InferredOp<"reduce_window"> {
   let summary = "combination over sliding windows; what lies outside is the neutral element";
   let arguments = (ins AnyRankedTensor:$operand, Graph_ReduceKind:$kind, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$strides,

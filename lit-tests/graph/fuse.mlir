@@ -88,3 +88,22 @@ func.func @scattered_sum(%x: tensor<6x5xf32>, %i: tensor<3xi64>, %u: tensor<3x5x
   %4 = graph.scan sum %3 dim = 1 : tensor<6x5xf32>
   return %4 : tensor<6x5xf32>
 }
+
+// -----
+
+// What is sorted is computed in the sort's kernel, but a reduction is not, and neither is what reads the results.
+// CHECK-LABEL: func.func @sorted
+// CHECK: graph.reduce max {{.*}} {graph.group = 0 : i64}
+// CHECK: graph.sub {{.*}} {graph.group = 1 : i64}
+// CHECK: graph.sort {{.*}} {graph.group = 1 : i64}
+// CHECK: graph.slice {{.*}} {graph.group = 2 : i64}
+// CHECK: graph.neg {{.*}} {graph.group = 2 : i64}
+func.func @sorted(%x: tensor<6x5xf32>) -> tensor<6x2xf32> {
+  %0 = graph.reduce max %x dims = [1] : (tensor<6x5xf32>) -> tensor<6xf32>
+  %1 = graph.broadcast %0 dims = [0] : (tensor<6xf32>) -> tensor<6x5xf32>
+  %2 = graph.sub %x, %1 : tensor<6x5xf32>
+  %3, %4 = graph.sort %2 dim = 1 descending = false : (tensor<6x5xf32>) -> (tensor<6x5xf32>, tensor<6x5xi64>)
+  %5 = graph.slice %3 from <0, 0> to <6, 2> by [1, 1] : (tensor<6x5xf32>) -> tensor<6x2xf32>
+  %6 = graph.neg %5 : tensor<6x2xf32>
+  return %6 : tensor<6x2xf32>
+}

@@ -385,6 +385,24 @@ func.func @scan_c2(%x: tensor<4x2xi1>) {
   return
 }
 // -----
+func.func @sort_c1(%x: tensor<4x2xf32>) {
+  // expected-error@+1 {{[C1]}}
+  %v, %i = graph.sort %x dim = -1 descending = false : (tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return
+}
+// -----
+func.func @sort_rank_0(%x: tensor<f32>) {
+  // expected-error@+1 {{[C1]}}
+  %v, %i = graph.sort %x dim = 0 descending = true : (tensor<f32>) -> (tensor<f32>, tensor<i64>)
+  return
+}
+// -----
+func.func @sort_types(%x: tensor<4x2xf32>) {
+  // expected-error@+1 {{result 1 should be}}
+  %v, %i = graph.sort %x dim = 0 descending = true : (tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
+  return
+}
+// -----
 func.func @softmax_c1(%x: tensor<4xi32>) {
   // expected-error@+1 {{[C1]}}
   %0 = graph.softmax %x dim = 0 : tensor<4xi32>

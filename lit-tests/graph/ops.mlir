@@ -124,6 +124,13 @@ func.func @reductions(%x: tensor<2x4xf32>) {
   return
 }
 
+// CHECK-LABEL: func.func @sorting(
+func.func @sorting(%x: tensor<2x4xf32>) {
+  // CHECK: %{{.*}}, %{{.*}} = graph.sort %{{.*}} dim = 1 descending = false : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
+  %v, %i = graph.sort %x dim = 1 descending = false : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
+  return
+}
+
 // CHECK-LABEL: func.func @bits(
 func.func @bits(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>, %n: tensor<4xi32>) {
   // CHECK: %{{.*}} = graph.bitcast %{{.*}} : (tensor<2x4xf32>) -> tensor<2x4xi32>
@@ -198,7 +205,7 @@ func.func @calls(%x: tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph
     attributes {graph.symbols = [{name = "half"}]} {
   // CHECK: graph.call @kernel(%{{.*}}) symbols = <s0 * 2> : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
   %0 = graph.call @kernel(%x) symbols = <s0 * 2> : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
-  // CHECK: graph.custom_call "aten.sort"(%{{.*}}) symbols = <s0> payload "{}" reason "no lowering" : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
-  %1 = graph.custom_call "aten.sort"(%0) symbols = <s0> payload "{}" reason "no lowering" : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
+  // CHECK: graph.custom_call "aten.mode"(%{{.*}}) symbols = <s0> payload "{}" reason "no lowering" : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
+  %1 = graph.custom_call "aten.mode"(%0) symbols = <s0> payload "{}" reason "no lowering" : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
   return %1 : tensor<?xf32, #graph.dims<s0 * 2>>
 }

@@ -74,3 +74,12 @@ func.func @scatter_scan(%x: tensor<4x?xf32, #graph.dims<4, s0>>, %i: tensor<?xi6
   %1 = graph.scan prod %0 dim = 1 : tensor<4x?xf32, #graph.dims<4, s0>>
   return %1 : tensor<4x?xf32, #graph.dims<4, s0>>
 }
+
+// So are sorts, which have two results.
+// CHECK: func.func @sorted
+// CHECK: %[[V:.*]], %[[I:.*]] = loop.sort %arg0 dim = 1 descending = true : (tensor<4x?xf32>) -> (tensor<4x?xf32>, tensor<4x?xi64>)
+// CHECK: return %[[V]], %[[I]]
+func.func @sorted(%x: tensor<4x?xf32, #graph.dims<4, s0>>) -> (tensor<4x?xf32, #graph.dims<4, s0>>, tensor<4x?xi64, #graph.dims<4, s0>>) attributes {graph.symbols = [{name = "n"}]} {
+  %0, %1 = graph.sort %x dim = 1 descending = true : (tensor<4x?xf32, #graph.dims<4, s0>>) -> (tensor<4x?xf32, #graph.dims<4, s0>>, tensor<4x?xi64, #graph.dims<4, s0>>)
+  return %0, %1 : tensor<4x?xf32, #graph.dims<4, s0>>, tensor<4x?xi64, #graph.dims<4, s0>>
+}

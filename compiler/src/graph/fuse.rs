@@ -52,7 +52,7 @@ struct Group {
     domain: Option<(Vec<Expr>, Vec<usize>)>,
     /// Shape of its first result.
     shape: Vec<Expr>,
-    /// Whether it has one result only: a scatter or a scan.
+    /// Whether it has the results of one op only: a scatter, a scan or a sort.
     single: bool,
 }
 
@@ -175,7 +175,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                 return choice;
             }
         }
-        let single = matches!(view.spec.mnemonic(), "scatter" | "scan");
+        let single = matches!(view.spec.mnemonic(), "scatter" | "scan" | "sort");
         let unit = self.units.add();
         self.groups.push(Group { unit, size: 0, domain: None, shape: shape.clone(), single });
         Some(self.groups.len() - 1)
@@ -197,7 +197,7 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
         }
         match &self.classes[i] {
             Class::Reduce { .. } | Class::Scatter if group.single => false,
-            Class::Scatter => false,
+            Class::Scatter | Class::Sort => false,
             Class::Free | Class::Inline | Class::Reshape => true,
             Class::Rereads | Class::Plan => false,
             Class::Reduce { joins: false, .. } => false,

@@ -32,6 +32,8 @@ pub(super) enum Class {
     Rereads,
     /// Computes its operands where it uses them, but is the only result of its kernel; the first operand comes from a buffer.
     Scatter,
+    /// Computes its operand once, where it uses it, but has its kernel's results for itself.
+    Sort,
     /// Stays in the entry function.
     Plan,
 }
@@ -52,6 +54,7 @@ fn classify(view: &OpView, libraries: Libraries) -> Class {
         },
         "reduce_window" | "scan" => Class::Rereads,
         "scatter" => Class::Scatter,
+        "sort" => Class::Sort,
         "dot_general" if libraries.products && view.operands[0].dtype.is_float() => Class::Plan,
         "linear" => Class::Plan,
         "convolution" if libraries.convolutions => Class::Plan,

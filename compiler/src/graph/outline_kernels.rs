@@ -143,10 +143,11 @@ fn outline<'c>(
         }
     }
     let mut outputs: Vec<Value> = Vec::new();
-    for r in ops.iter().flat_map(|op| op.results()) {
-        if users(r.into()).into_iter().any(|u| !inside(u)) {
-            outputs.push(r.into());
-        }
+    for op in ops {
+        let used = |r: Value| users(r).into_iter().any(|u| !inside(u));
+        // A sort moves elements and positions together, within the buffers of both.
+        let whole = ir::name(op) == "graph.sort" && op.results().any(|r| used(r.into()));
+        outputs.extend(op.results().map(Value::from).filter(|r| whole || used(*r)));
     }
     if outputs.is_empty() {
         for op in ops.iter().rev() {

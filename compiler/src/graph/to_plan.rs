@@ -364,6 +364,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                     }
                 };
                 let starts = info.facts.starts.clone();
+                let scratch = info.facts.scratch.clone();
                 let mut operands: Vec<BufferId> = Vec::new();
                 for (i, v) in op.operands().enumerate() {
                     let b = self.of(v);
@@ -376,6 +377,11 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                         Some(start) => self.changed(op, r.into(), start, &mut operands)?,
                         None => self.written(r.into())?,
                     });
+                }
+                for t in scratch {
+                    let size = |e: &Expr| e.substitute(&|s| symbols[s.0 as usize].clone());
+                    let shape = t.shape.iter().map(size).collect();
+                    results.push(self.scratch(&TensorType { dtype: t.dtype, shape }));
                 }
                 self.plan.steps.push(Step::Launch {
                     kernel: kernel as u32,

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use strata_dialects::Attr;
 use strata_dialects::ops::indexing::{ScatterKind, scatter};
 use strata_dialects::ops::reductions::{ReduceKind, scan};
+use strata_dialects::ops::sorting::sort;
 use strata_dialects::reference::{RefTensor, Scalar, Values};
 use strata_runtime::DType;
 
@@ -214,6 +215,15 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
                 .ok_or_else(|| "a scan of another kind".to_owned())?;
             let source = tensor_of(env, operand(0)?)?;
             one(scan(*kind, dim(&op)?, &source, cx.rounding))
+        }
+        "loop.sort" => {
+            let source = tensor_of(env, operand(0)?)?;
+            let descending = match op.attribute("descending").ok().and_then(Attr::from_mlir) {
+                Some(Attr::Bool(b)) => b,
+                _ => return Err("a sort without a direction".to_owned().into()),
+            };
+            let results = sort(dim(&op)?, descending, &source);
+            Ok(results.into_iter().map(|t| Val::Tensor(Rc::new(t))).collect())
         }
         other => match cx.limited(decode(&op, cx.rounding))? {
             Some(f) => {

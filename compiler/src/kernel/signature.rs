@@ -21,6 +21,8 @@ pub struct BufferArg<'c> {
     pub strides: Vec<Expr>,
     /// Whether the kernel writes it (`loop.out`).
     pub out: bool,
+    /// Whether it is memory of the kernel's own, no result (`loop.scratch`).
+    pub scratch: bool,
 }
 
 /// What a loop-level function takes and how it is launched.
@@ -196,6 +198,7 @@ fn buffer<'c>(func: &OperationRef<'c, '_>, i: usize, ty: Type<'c>) -> Result<Buf
         dims,
         strides,
         out: attribute("loop.out").is_some(),
+        scratch: attribute("loop.scratch").is_some(),
     })
 }
 

@@ -7,6 +7,7 @@ use super::rows_plan::{Rows, needed};
 use super::scan::{Scan, scan_of};
 use super::scatter::{domain, scatter_of};
 use super::schedule::Schedule;
+use super::sort::{Sort, sort_of};
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
@@ -15,6 +16,9 @@ use strata_runtime::sym::{Expr, gcd};
 pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedule {
     if let Some(s) = group.outputs.iter().find_map(|&o| scan_of(group, o)) {
         return scan(group, &s, target);
+    }
+    if let Some(s) = group.outputs.iter().find_map(|&o| sort_of(group, o)) {
+        return sort(group, &s, target);
     }
     match target.device() {
         DeviceKind::Cuda => rows.and_then(|r| rows_gpu(group, r)).unwrap_or_else(|| pointwise_gpu(group)),
@@ -118,6 +122,29 @@ fn scan(group: &Group<'_>, s: &Scan, target: &Target) -> Schedule {
         DeviceKind::Cpu => {
             let bytes = 2 * length.saturating_mul(group.nodes[s.source].dtype.size() as i64);
             Schedule::ScanTasks { rows: (TASK_BYTES / bytes).max(1) }
+        }
+    }
+}
+
+/// Bytes of shared memory that a row may take while it is sorted: two such blocks fit on a processor of an H200 or H100, one on any that
+/// code is made for.
+const SORT_BYTES: i64 = 96 * 1024;
+
+/// A schedule for a sort.
+fn sort(group: &Group<'_>, s: &Sort, target: &Target) -> Schedule {
+    let source = &group.nodes[s.source];
+    let length = guess(group, &source.shape[s.dim]).max(1);
+    let size = source.dtype.size() as i64;
+    match target.device() {
+        // A pair a thread, from a warp to 1024 threads.
+        DeviceKind::Cuda => Schedule::Sort {
+            threads: ((length + 1) as u64 / 2).next_power_of_two().clamp(32, 1024) as i64,
+            shared: source.shape[s.dim].as_const().is_some_and(|n| n <= SORT_BYTES / (size + 4)),
+        },
+        DeviceKind::Cpu => {
+            let steps = i64::from(64 - (length as u64).leading_zeros());
+            let bytes = steps.saturating_mul(length.saturating_mul(size + 8));
+            Schedule::SortTasks { rows: (TASK_BYTES / bytes).max(1) }
         }
     }
 }

@@ -72,6 +72,24 @@ pub enum Kind<'c> {
         /// The dimension.
         dim: usize,
     },
+    /// The elements along a dimension in order, or the positions they had. Only as the kernel's results, both of them.
+    Sort {
+        /// What is sorted.
+        source: NodeId,
+        /// The dimension.
+        dim: usize,
+        /// Whether the largest comes first.
+        descending: bool,
+        /// 0 for the elements, 1 for the positions.
+        part: usize,
+    },
+}
+
+impl Kind<'_> {
+    /// Whether it has a kernel's results for itself.
+    pub fn stands_alone(&self) -> bool {
+        matches!(self, Self::Scatter { .. } | Self::Scan { .. } | Self::Sort { .. })
+    }
 }
 
 /// A `linalg.generic`.
@@ -167,7 +185,13 @@ pub fn dependences(group: &Group<'_>) -> Vec<Vec<bool>> {
             Kind::Splat(_) | Kind::Empty => vec![false; rank],
             Kind::Constant(list) => vec![list.len() > 1; rank],
             Kind::Slice(source, ..) => all[*source].clone(),
-            Kind::Pad(..) | Kind::Concat(..) | Kind::Scatter { .. } | Kind::Scan { .. } => vec![true; rank],
+            Kind::Pad(..)
+            | Kind::Concat(..)
+            | Kind::Scatter { .. }
+            | Kind::Scan { .. }
+            | Kind::Sort { .. } => {
+                vec![true; rank]
+            }
             Kind::Reshape(source) => vec![all[*source].contains(&true); rank],
             Kind::Generic(g, result) => {
                 let g = &group.generics[*g];

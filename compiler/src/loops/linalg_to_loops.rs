@@ -8,7 +8,8 @@ use super::rows_plan::{Rows, analyze};
 use super::scan::scan_of;
 use super::scatter::scatter_of;
 use super::schedule::Schedule;
-use super::{choose, cpu, domain, pointwise, rows, scan, scatter};
+use super::sort::sort_of;
+use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
 use crate::graph::{ENTRY, KERNEL};
@@ -22,6 +23,7 @@ use melior::ir::{Attribute, Block, BlockLike, BlockRef, Identifier, Module, Regi
 use strata_dialects::Builder;
 use strata_dialects::affine::dims_attribute;
 use strata_dialects::types::dtype_to_mlir;
+use strata_runtime::DType;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::Expr;
 
@@ -78,15 +80,24 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
             .next("leave the option schedule out, and the kernel gets a schedule that fits")
     })?;
     let context = cx.context;
-    let (region, block, outs) = signature(cx, &group, location);
+    let scratch = match schedule {
+        Schedule::SortTasks { rows } => {
+            sort::scratch(&group, &sort_of(&group, group.outputs[0]).expect("checked before"), rows)
+        }
+        _ => vec![],
+    };
+    let (region, block) = signature(cx, &group, &scratch, location);
     let arguments: Vec<V<'c>> =
         (0..block.argument_count()).map(|i| value(block.argument(i).expect("in range"))).collect();
     let inputs = group.inputs.len();
-    let symbols = arguments[inputs + outs..].to_vec();
+    let outs = group.outputs.len();
+    let symbols = arguments[inputs + outs + scratch.len()..].to_vec();
     let mut e = Emitter::new(context, &group, block, arguments[..inputs].to_vec(), &symbols, location);
     e.cpu = !gpu;
     let out_memrefs = &arguments[inputs..inputs + outs];
+    let scratch_memrefs = &arguments[inputs + outs..inputs + outs + scratch.len()];
     let own_scan = || scan_of(&group, group.outputs[0]);
+    let own_sort = || sort_of(&group, group.outputs[0]).expect("checked before");
     let own_scatter = || scatter_of(&group, group.outputs[0]);
     let need = || rows_of.as_ref().expect("checked before");
     let grid = match &schedule {
@@ -103,6 +114,12 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::ScanTasks { rows } => {
             scan::emit_tasks(&mut e, own_scan().expect("checked before"), *rows, out_memrefs[0])
         }
+        Schedule::Sort { threads, shared } => {
+            sort::emit_gpu(&mut e, own_sort(), *threads, *shared, out_memrefs)
+        }
+        Schedule::SortTasks { rows } => {
+            sort::emit_tasks(&mut e, own_sort(), *rows, out_memrefs, scratch_memrefs)
+        }
         Schedule::Tasks { task, .. } if own_scatter().is_some() => {
             let s = own_scatter().expect("just asked");
             scatter::emit_tasks(&mut e, s, *task, out_memrefs[0])
@@ -115,31 +132,40 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     };
     e.b().op("func.return", &[], &[], &[], vec![]);
     super::cleanup::remove_dead(block);
-    finish(cx, function, &group, (region, block), &schedule, &grid);
+    finish(cx, function, &group, (region, block), &scratch, &schedule, &grid);
     Ok(())
 }
 
-fn memref<'c>(cx: &PassCx<'c>, group: &Group<'c>, node: usize) -> Type<'c> {
-    let n = &group.nodes[node];
-    let shape: Vec<i64> = n.shape.iter().map(|e| e.as_const().unwrap_or(i64::MIN)).collect();
-    MemRefType::new(dtype_to_mlir(cx.context, n.dtype), &shape, None, None).into()
+/// Memory of a kernel's own: element type and sizes.
+type Scratch = (DType, Vec<Expr>);
+
+fn memref<'c>(cx: &PassCx<'c>, dtype: DType, shape: &[Expr]) -> Type<'c> {
+    let shape: Vec<i64> = shape.iter().map(|e| e.as_const().unwrap_or(i64::MIN)).collect();
+    MemRefType::new(dtype_to_mlir(cx.context, dtype), &shape, None, None).into()
 }
 
-/// A region with the block of the new function: operands, results, symbols.
+/// Element types and sizes of a kernel's buffers: operands, results, memory of its own.
+fn buffers<'g>(group: &'g Group<'_>, scratch: &'g [Scratch]) -> Vec<(DType, &'g [Expr])> {
+    let tensors = group.inputs.iter().chain(&group.outputs).map(|&n| &group.nodes[n]);
+    let tensors = tensors.map(|n| (n.dtype, n.shape.as_slice()));
+    tensors.chain(scratch.iter().map(|(d, s)| (*d, s.as_slice()))).collect()
+}
+
+/// A region with the block of the new function: buffers, then symbols.
 fn signature<'c>(
     cx: &PassCx<'c>,
     group: &Group<'c>,
+    scratch: &[Scratch],
     location: melior::ir::Location<'c>,
-) -> (Region<'c>, BlockRef<'c, 'c>, usize) {
-    let tensors = group.inputs.iter().chain(&group.outputs);
-    let mut types: Vec<_> = tensors.map(|&n| memref(cx, group, n)).collect();
+) -> (Region<'c>, BlockRef<'c, 'c>) {
+    let mut types: Vec<_> = buffers(group, scratch).into_iter().map(|(d, s)| memref(cx, d, s)).collect();
     types.extend(group.symbols.iter().map(|_| Type::index(cx.context)));
     let arguments: Vec<_> = types.into_iter().map(|t| (t, location)).collect();
     let region = Region::new();
     let block = region.append_block(Block::new(&arguments));
     // SAFETY: the block moves into the function with its region and lives as long as the module.
     let block = unsafe { BlockRef::from_raw(block.to_raw()) };
-    (region, block, group.outputs.len())
+    (region, block)
 }
 
 /// Replaces the tensor-level function by the new one.
@@ -148,6 +174,7 @@ fn finish<'c>(
     function: OperationRef<'c, 'c>,
     group: &Group<'c>,
     (region, block): (Region<'c>, BlockRef<'c, 'c>),
+    scratch: &[Scratch],
     schedule: &Schedule,
     grid: &[Expr],
 ) {
@@ -166,8 +193,7 @@ fn finish<'c>(
         DictionaryAttribute::new(context, &list).into()
     };
     let mut argument_attributes = Vec::new();
-    for (i, &n) in group.inputs.iter().chain(&group.outputs).enumerate() {
-        let shape = &group.nodes[n].shape;
+    for (i, (_, shape)) in buffers(group, scratch).into_iter().enumerate() {
         let mut list = Vec::new();
         if shape.iter().any(|e| e.as_const().is_none()) {
             list.extend(dims(shape).map(|a| ("loop.dims", a)));
@@ -180,11 +206,18 @@ fn finish<'c>(
         list.extend(stated.map(|(_, a)| (element::ELEMENT, a)));
         if i >= group.inputs.len() {
             list.push(("loop.out", unit));
-            let before = scatter_of(group, n).and_then(|s| match group.nodes[s.dest].kind {
-                Kind::Input(i) => Some(IntegerAttribute::new(IntegerType::new(context, 64).into(), i as i64)),
-                _ => None,
-            });
+            let result = group.outputs.get(i - group.inputs.len());
+            let before =
+                result.and_then(|&n| scatter_of(group, n)).and_then(|s| match group.nodes[s.dest].kind {
+                    Kind::Input(i) => {
+                        Some(IntegerAttribute::new(IntegerType::new(context, 64).into(), i as i64))
+                    }
+                    _ => None,
+                });
             list.extend(before.map(|a| ("loop.init", a.into())));
+            if result.is_none() {
+                list.push(("loop.scratch", unit));
+            }
         }
         argument_attributes.push(entry(&list));
     }
@@ -217,9 +250,15 @@ fn finish<'c>(
 
 /// Whether what has to have a kernel of its own has one: its operands are computed in it, but nothing else.
 fn single(group: &Group<'_>) -> Result<(), String> {
-    let own = |n: usize| matches!(group.nodes[n].kind, Kind::Scatter { .. } | Kind::Scan { .. });
-    let Some(root) = (0..group.nodes.len()).find(|&n| own(n)) else { return Ok(()) };
-    if group.outputs != [root] {
+    let own: Vec<usize> = (0..group.nodes.len()).filter(|&n| group.nodes[n].kind.stands_alone()).collect();
+    let Some(&root) = own.first() else { return Ok(()) };
+    if sort_of(group, root).is_some() {
+        return match own.as_slice() {
+            [_, _] if group.outputs == own => Ok(()),
+            _ => Err("both results of one sort, in order, are the results of its kernel".into()),
+        };
+    }
+    if group.outputs != own || own.len() > 1 {
         return Err("a scatter or a scan is the only result of its kernel".into());
     }
     match scatter_of(group, root) {
@@ -249,6 +288,10 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
     let scatters = group.outputs.first().is_some_and(|&o| scatter_of(group, o).is_some());
     if scans != matches!(schedule, Schedule::Scan { .. } | Schedule::ScanTasks { .. }) {
         return Err("running combinations have schedules of their own".into());
+    }
+    let sorts = group.outputs.first().and_then(|&o| sort_of(group, o));
+    if sorts.is_some() != matches!(schedule, Schedule::Sort { .. } | Schedule::SortTasks { .. }) {
+        return Err("sorts have schedules of their own".into());
     }
     let reduced = || rows.ok_or_else(|| "the kernel has no reductions over rows".to_owned());
     match schedule {
@@ -288,9 +331,21 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
                 return Err("the number of rows is not affine in three launch dimensions".into());
             }
         }
-        Schedule::ScanTasks { rows } => {
+        Schedule::ScanTasks { rows } | Schedule::SortTasks { rows } => {
             if *rows < 1 {
                 return Err("tasks have at least one row".into());
+            }
+        }
+        Schedule::Sort { threads, shared } => {
+            if threads % 32 != 0 || !(32..=1024).contains(threads) {
+                return Err("threads are a multiple of 32 up to 1024".into());
+            }
+            let s = sorts.expect("asked before");
+            if *shared && group.nodes[s.source].shape[s.dim].as_const().is_none() {
+                return Err("a row of unknown length has no place in shared memory".into());
+            }
+            if domain::parts(&sort::rows(group, &s)).len() > 3 {
+                return Err("the number of rows is not affine in three launch dimensions".into());
             }
         }
         Schedule::Tasks { vector, task } => {

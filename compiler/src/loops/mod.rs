@@ -22,6 +22,7 @@ pub mod runs;
 pub mod scan;
 pub mod scatter;
 pub mod schedule;
+pub mod sort;
 pub mod value;
 
 #[cfg(test)]

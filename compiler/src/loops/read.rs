@@ -9,6 +9,7 @@ use crate::ir;
 use melior::ir::attribute::{ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{AffineExpr, AttributeLike, BlockLike, BlockRef, Type, TypeLike, ValueLike};
+use strata_dialects::Attr;
 use strata_dialects::affine::dims_of;
 use strata_dialects::ops::indexing::ScatterKind;
 use strata_dialects::ops::reductions::ReduceKind;
@@ -171,6 +172,21 @@ impl<'c> Reader<'c> {
                 (Kind::Splat(operand(0)), self.group.nodes[out].shape.clone())
             }
             "linalg.generic" => return self.generic(op),
+            "loop.sort" => {
+                let source = self.tensor(operand(0)).map_err(fail)?;
+                let dim = self.dim(op, source).map_err(fail)?;
+                let descending = match op.attribute("descending").ok().and_then(Attr::from_mlir) {
+                    Some(Attr::Bool(b)) => b,
+                    _ => return Err(fail("has no direction".into())),
+                };
+                let shape = fixed(self.group.nodes[source].shape.clone());
+                for (part, dtype) in [dtype, DType::I64].into_iter().enumerate() {
+                    let kind = Kind::Sort { source, dim, descending, part };
+                    let result = value(op.result(part).expect("two results"));
+                    self.node(result, Node { kind, dtype, shape: shape.clone(), location });
+                }
+                return Ok(());
+            }
             "tensor.extract_slice" => {
                 let source = self.tensor(operand(0)).map_err(fail)?;
                 let mut next = 1;

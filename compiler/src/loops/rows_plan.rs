@@ -52,7 +52,7 @@ pub fn needed(group: &Group<'_>) -> BTreeSet<NodeId> {
             Kind::Concat(parts, _) => todo.extend(parts),
             // The operand of a scatter is in the result's buffer already.
             Kind::Scatter { indices, updates, .. } => todo.extend([*indices, *updates]),
-            Kind::Scan { source, .. } => todo.push(*source),
+            Kind::Scan { source, .. } | Kind::Sort { source, .. } => todo.push(*source),
             Kind::Generic(g, _) => {
                 todo.extend(&group.generics[*g].operands);
                 todo.extend(super::group::captured(group, *g));
@@ -65,8 +65,7 @@ pub fn needed(group: &Group<'_>) -> BTreeSet<NodeId> {
 
 /// The rows of a kernel; `None` where its reductions do not share one set of rows, or cannot be combined in parallel.
 pub fn analyze(group: &Group<'_>) -> Option<Rows> {
-    let own = |&o: &NodeId| matches!(group.nodes[o].kind, Kind::Scatter { .. } | Kind::Scan { .. });
-    if group.outputs.iter().any(own) {
+    if group.outputs.iter().any(|&o| group.nodes[o].kind.stands_alone()) {
         return None;
     }
     let mut results = BTreeMap::new();

@@ -37,6 +37,19 @@ pub enum Schedule {
         /// Rows of a task.
         rows: i64,
     },
+    /// A block sorts a row, comparing pairs of elements.
+    Sort {
+        /// Threads that share a row.
+        threads: i64,
+        /// Whether the row is in shared memory meanwhile, not in the results' buffers.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shared: bool,
+    },
+    /// On the CPU: tasks of whole rows, which are sorted by merging, with as much memory again as the results have.
+    SortTasks {
+        /// Rows of a task.
+        rows: i64,
+    },
     /// On the CPU: tasks of neighbouring elements of the outputs, vectors inside.
     Tasks {
         /// Elements of a vector.
@@ -66,8 +79,10 @@ impl Schedule {
         match self {
             Self::Pointwise { threads, .. } => Some(*threads),
             Self::Rows { threads, rows, .. } => Some(threads * rows),
-            Self::Scan { threads } => Some(*threads),
-            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } => None,
+            Self::Scan { threads } | Self::Sort { threads, .. } => Some(*threads),
+            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => {
+                None
+            }
         }
     }
 }

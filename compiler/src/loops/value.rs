@@ -77,7 +77,7 @@ impl<'c> Emitter<'c, '_> {
                 self.either(inside, dtype, lanes, |e| e.value_at(source, &at), |e| e.scalar(padding))
             }
             Kind::Concat(parts, dim) => self.concat(*node, parts, *dim, index),
-            Kind::Scatter { .. } | Kind::Scan { .. } => {
+            Kind::Scatter { .. } | Kind::Scan { .. } | Kind::Sort { .. } => {
                 unreachable!("what has a kernel of its own is only a result; the pass checks it")
             }
             Kind::Generic(g, result) => {

@@ -220,6 +220,7 @@ fn lower<'c, 'a>(e: &mut Emitter<'c, 'a>, op: OperationRef<'c, 'a>) -> Result<()
             "dot_general" => products::lower_dot(e, op, &view)?,
             "convolution" => products::lower_convolution(e, op, &view)?,
             "scan" => reductions::lower_scan(e, op, &view)?,
+            "sort" => return reductions::lower_sort(e, op, &view),
             "gather" => indexing::lower_gather(e, op, &view)?,
             "scatter" => indexing::lower_scatter(e, op, &view)?,
             other => {

@@ -1,11 +1,12 @@
 //! Combinations over dimensions and windows, kept in f32 for narrower floats and rounded once.
 
-use super::emitter::{Emitter, Iterator, Lowered};
+use super::emitter::{Emitter, Iterator, Lowered, key};
 use super::sizes::Size;
 use super::views::pad;
+use crate::driver::pass::Failure;
 use melior::ir::operation::OperationRef;
 use melior::ir::{Type, Value};
-use strata_dialects::build::BodyBuilder;
+use strata_dialects::build::{BodyBuilder, result_of};
 use strata_dialects::ops::reductions::{ReduceKind, scan_kind};
 use strata_dialects::types::dtype_to_mlir;
 use strata_dialects::{Attr, OpView, TensorType};
@@ -174,4 +175,22 @@ pub(super) fn lower_scan<'c, 'a>(
     let kind = Attr::Enum(kind).to_mlir(e.context).expect("a number");
     let ty = e.ty(&view.results[0]);
     Ok(e.b().value("loop.scan", &[source], ty, &[("kind", kind), ("dim", e.i64(view.int("dim")))]))
+}
+
+/// The elements in order and the positions they had: an op of its own with two results.
+pub(super) fn lower_sort<'c, 'a>(
+    e: &mut Emitter<'c, 'a>,
+    op: OperationRef<'c, 'a>,
+    view: &OpView,
+) -> Result<(), Failure> {
+    let source = e.operand(op, 0)?;
+    let types: Vec<Type<'c>> = view.results.iter().map(|t| e.ty(t)).collect();
+    let descending = Attr::Bool(view.bool("descending")).to_mlir(e.context).expect("a truth value");
+    let attributes = [("dim", e.i64(view.int("dim"))), ("descending", descending)];
+    let sorted = e.b().op("loop.sort", &[source], &types, &attributes, vec![]);
+    for i in 0..types.len() {
+        let (old, new) = (op.result(i).expect("as viewed"), result_of(sorted, i));
+        e.values.insert(key(old.into()), new);
+    }
+    Ok(())
 }

@@ -277,6 +277,12 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             let attrs = vec![("kind", Attr::Enum(g.below(4) as i32)), ("dim", Attr::Int(dim as i64))];
             case(vec![t(dtype, &s)], attrs, None)
         }
+        "graph.sort" => {
+            let s = g.some_shape(3);
+            let dim = g.below(s.len());
+            let attrs = vec![("dim", Attr::Int(dim as i64)), ("descending", Attr::Bool(g.chance(2)))];
+            case(vec![t(dtype, &s)], attrs, None)
+        }
         "graph.softmax" | "graph.layer_norm" | "graph.attention" if !float => None,
         "graph.softmax" => {
             let s = g.some_shape(3);

@@ -19,16 +19,18 @@ use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 const BUDGET: u64 = 20_000_000;
-const TARGETS: [&str; 2] = ["cpu:x86-64-v3", "nvptx:sm_90a"];
+pub const TARGETS: [&str; 2] = ["cpu:x86-64-v3", "nvptx:sm_90a"];
 
-fn to_linalg<'c>(context: &'c Context, module: &Module<'c>, numerics: &str) -> Result<(), Failure> {
+/// Runs `graph-to-linalg`.
+pub fn to_linalg<'c>(context: &'c Context, module: &Module<'c>, numerics: &str) -> Result<(), Failure> {
     let options = BTreeMap::from([("numerics".to_owned(), numerics.to_owned())]);
     let target = TARGETS[0].parse().expect("a target");
     let cx = PassCx { context, target, options, stats: RefCell::default(), rewrites: Default::default() };
     (strata_compiler::tensor::graph_to_linalg::PASS.run)(&cx, module)
 }
 
-fn to_loops<'c>(
+/// Runs `linalg-to-loops` and the verifier.
+pub fn to_loops<'c>(
     context: &'c Context,
     module: &Module<'c>,
     target: &str,
@@ -246,7 +248,8 @@ proptest! {
     }
 }
 
-fn to_ptx<'c>(context: &'c Context, module: &Module<'c>) -> Result<String, Failure> {
+/// Compiles loop-level kernels for the GPU.
+pub fn to_ptx<'c>(context: &'c Context, module: &Module<'c>) -> Result<String, Failure> {
     use crate::support::run_pass;
     run_pass(context, module, &strata_compiler::gpu::loop_to_gpu::PASS, TARGETS[1])?;
     run_pass(context, module, &strata_compiler::gpu::math_to_nvvm::PASS, TARGETS[1])?;

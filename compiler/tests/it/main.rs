@@ -10,6 +10,7 @@ mod interp_loops;
 mod loop_emission;
 mod math;
 mod reduced_faults;
+mod sorts;
 mod strided;
 mod support;
 mod tensor_equivalence;

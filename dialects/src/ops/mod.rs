@@ -9,6 +9,7 @@ pub mod indexing;
 mod pointwise;
 pub mod products;
 pub mod reductions;
+pub mod sorting;
 mod views;
 
 use crate::spec::{OpSpec, Violation};
@@ -25,6 +26,7 @@ pub static THEMES: &[(&str, &[OpSpec])] = &[
     ("choices", choices::ROWS),
     ("views", views::ROWS),
     ("reductions", reductions::ROWS),
+    ("sorting", sorting::ROWS),
     ("products", products::ROWS),
     ("indexing", indexing::ROWS),
     ("composites", composites::ROWS),

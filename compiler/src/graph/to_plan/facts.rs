@@ -4,8 +4,11 @@ use super::{Planner, key};
 use crate::driver::pass::Failure;
 use crate::graph::users;
 use crate::ir;
+use crate::kernel::signature::Signature;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, Value};
+use strata_dialects::TensorType;
+use strata_dialects::types::dtype_of;
 use strata_runtime::plan::{BufferId, Place, Step};
 
 /// A result that begins as one of the operands: the kernel changes elements of it.
@@ -26,12 +29,26 @@ pub struct KernelFacts {
     pub summary: String,
     /// Results that begin as an operand.
     pub starts: Vec<Start>,
+    /// Memory that the kernel needs besides, over its symbols; known once it is loops.
+    pub scratch: Vec<TensorType>,
 }
 
 impl KernelFacts {
     /// Of a kernel function of graph ops.
     pub fn of(function: &OperationRef<'_, '_>) -> Self {
-        Self { summary: summary(function), starts: starts(function) }
+        Self { summary: summary(function), starts: starts(function), scratch: vec![] }
+    }
+
+    /// Adds what the kernel's loops say.
+    pub fn add_loops(&mut self, function: OperationRef<'_, '_>) -> Result<(), Failure> {
+        // SAFETY: nothing of the signature outlives the module.
+        let function = unsafe { OperationRef::from_raw(function.to_raw()) };
+        let own = Signature::read(function)?.buffers.into_iter().filter(|b| b.scratch);
+        self.scratch = own
+            .map(|b| Ok(TensorType { dtype: dtype_of(b.element)?, shape: b.dims }))
+            .collect::<Result<_, String>>()
+            .map_err(|m| Failure::new(function.location(), m))?;
+        Ok(())
     }
 }
 

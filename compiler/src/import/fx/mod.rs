@@ -22,6 +22,7 @@ mod reduce;
 mod scan;
 mod scatter;
 mod sizes;
+mod sort;
 mod special;
 mod table;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Meta, Node};
 use super::{
     attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter,
-    special, unary, views,
+    sort, special, unary, views,
 };
 use melior::ir::Value;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
 /// An op without its overload, and what lowers it.
 pub type Entry = (&'static str, Lower);
 
-static THEMES: [&[Entry]; 13] = [
+static THEMES: [&[Entry]; 14] = [
     pointwise::TABLE,
     unary::TABLE,
     elementary::TABLE,
@@ -29,6 +29,7 @@ static THEMES: [&[Entry]; 13] = [
     index::TABLE,
     scatter::TABLE,
     scan::TABLE,
+    sort::TABLE,
     attention::TABLE,
 ];
 

@@ -133,7 +133,9 @@ pub fn run<'c>(
                 buffer.writers[p as usize] = 1;
             }
         } else {
-            outputs.push((view.clone(), ty.dtype));
+            if argument_attribute(function, i, "loop.scratch").is_none() {
+                outputs.push((view.clone(), ty.dtype));
+            }
             // A result that the kernel changes holds an operand's elements before.
             if let Some(o) = initial(function, i).map_err(at)? {
                 let t =
