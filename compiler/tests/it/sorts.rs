@@ -6,7 +6,6 @@ use crate::loop_emission::{TARGETS, to_linalg, to_loops, to_ptx};
 use crate::strided::Strided;
 use melior::Context;
 use melior::ir::Module;
-use melior::ir::operation::OperationLike;
 use proptest::prelude::*;
 use std::sync::Arc;
 use strata_compiler::compile::{Options, compile};

@@ -185,3 +185,18 @@ def test_many_graphs_of_one_function():
     for n in range(2, 6):
         assert f(torch.ones(n)).tolist() == [2.0] * n
     assert strata.counters()["compiles"] == 4
+
+
+def test_the_backend_without_dynamo(tmp_path):
+    """AOTAutograd's own users call the back end themselves; nothing of what Dynamo did before is reported again."""
+    from torch._dynamo import lookup_backend
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    f = lambda x: ((x * 2).relu(),)
+    compiled = torch.compile(f, backend="strata", dynamic=False)
+    compiled(torch.ones(2)), compiled(torch.ones(3))
+    assert [e["kind"] for e in strata.events()].count("recompiles") == 1
+    strata.reset_counters()
+    x = torch.randn(3)
+    assert torch.equal(lookup_backend("strata")(make_fx(f)(x), [x])(x)[0], f(x)[0])
+    assert not strata.events()

@@ -130,9 +130,12 @@ def _report_dynamo(gm):
         frame = stopped.user_stack[-1] if stopped.user_stack else None
         place = f"{frame.filename}:{frame.lineno}" if frame else ""
         events.emit("graph_breaks", stopped.reason.split("\n")[0], place, "TORCH_LOGS=graph_breaks says more")
-    again = getattr(get_metrics_context(), "_metrics", {}).get("recompile_reason")
+    metrics = get_metrics_context()
+    # Outside of Dynamo the context still holds what the last compilation left in it.
+    again = metrics.in_progress() and metrics._metrics.get("recompile_reason")
     if again:
-        first = next((n for n in gm.graph.nodes if n.op not in ("placeholder", "get_attr", "output")), None)
+        nodes = gm.graph.nodes if hasattr(gm, "graph") else ()
+        first = next((n for n in nodes if n.op not in ("placeholder", "get_attr", "output")), None)
         events.emit("recompiles", again, _split.where(first), "mark what changes as dynamic, or compile with dynamic=True")
 
 
