@@ -8,6 +8,7 @@ use super::scan::{Scan, scan_of};
 use super::scatter::{domain, scatter_of};
 use super::schedule::Schedule;
 use super::sort::{Sort, sort_of};
+use super::sort_network::shared_bytes;
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
@@ -139,7 +140,7 @@ fn sort(group: &Group<'_>, s: &Sort, target: &Target) -> Schedule {
         // A pair a thread, from a warp to 1024 threads.
         DeviceKind::Cuda => Schedule::Sort {
             threads: ((length + 1) as u64 / 2).next_power_of_two().clamp(32, 1024) as i64,
-            shared: source.shape[s.dim].as_const().is_some_and(|n| n <= SORT_BYTES / (size + 4)),
+            shared: source.shape[s.dim].as_const().is_some_and(|n| n <= SORT_BYTES / shared_bytes(source.dtype)),
         },
         DeviceKind::Cpu => {
             let steps = i64::from(64 - (length as u64).leading_zeros());

@@ -9,7 +9,7 @@ use super::scan::scan_of;
 use super::scatter::scatter_of;
 use super::schedule::Schedule;
 use super::sort::sort_of;
-use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort};
+use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
 use crate::graph::{ENTRY, KERNEL};
@@ -82,7 +82,7 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     let context = cx.context;
     let scratch = match schedule {
         Schedule::SortTasks { rows } => {
-            sort::scratch(&group, &sort_of(&group, group.outputs[0]).expect("checked before"), rows)
+            sort_merge::scratch(&group, &sort_of(&group, group.outputs[0]).expect("checked before"), rows)
         }
         _ => vec![],
     };
@@ -115,10 +115,10 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
             scan::emit_tasks(&mut e, own_scan().expect("checked before"), *rows, out_memrefs[0])
         }
         Schedule::Sort { threads, shared } => {
-            sort::emit_gpu(&mut e, own_sort(), *threads, *shared, out_memrefs)
+            sort_network::emit(&mut e, own_sort(), *threads, *shared, out_memrefs)
         }
         Schedule::SortTasks { rows } => {
-            sort::emit_tasks(&mut e, own_sort(), *rows, out_memrefs, scratch_memrefs)
+            sort_merge::emit(&mut e, own_sort(), *rows, out_memrefs, scratch_memrefs)
         }
         Schedule::Tasks { task, .. } if own_scatter().is_some() => {
             let s = own_scatter().expect("just asked");

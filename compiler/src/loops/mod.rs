@@ -23,6 +23,8 @@ pub mod scan;
 pub mod scatter;
 pub mod schedule;
 pub mod sort;
+pub mod sort_merge;
+pub mod sort_network;
 pub mod value;
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ pub struct Cx<'c, 'a> {
     pub sizes: Sizes,
     /// Whether functions with last bits of their own are left to PyTorch.
     pub strict: bool,
+    /// Whether the function runs on a GPU.
+    pub gpu: bool,
     values: BTreeMap<String, Vec<Option<Value<'c, 'a>>>>,
     metas: BTreeMap<String, Vec<Option<Meta>>>,
 }
@@ -51,7 +53,7 @@ pub struct Cx<'c, 'a> {
 impl<'c, 'a> Cx<'c, 'a> {
     /// A function without values.
     pub fn new(b: Builder<'c, 'a>, sizes: Sizes) -> Self {
-        Self { b, sizes, strict: false, values: BTreeMap::new(), metas: BTreeMap::new() }
+        Self { b, sizes, strict: false, gpu: false, values: BTreeMap::new(), metas: BTreeMap::new() }
     }
 
     /// Enters the results of a node.

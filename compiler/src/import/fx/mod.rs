@@ -71,6 +71,7 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     let block = region.append_block(block);
     let mut cx = Cx::new(Builder::at_end(context, block, unknown), graph.sizes);
     cx.strict = graph.strict;
+    cx.gpu = graph.gpu;
     for (i, input) in graph.inputs.iter().enumerate() {
         if let Input::Tensor { meta, permutation, .. } = input {
             let mut value: Value = block.argument(i).map_err(|e| e.to_string())?.into();

@@ -17,6 +17,8 @@ pub struct Graph {
     pub sizes: Sizes,
     /// Whether results have to be PyTorch's, bit by bit, where one op decides them.
     pub strict: bool,
+    /// Whether it runs on a GPU.
+    pub gpu: bool,
     /// Its arguments.
     pub inputs: Vec<Input>,
     /// Its ops, in order.
@@ -157,7 +159,8 @@ pub fn parse(json: &str) -> Result<Graph, String> {
     let nodes = list(&json, "nodes")?.iter().map(|n| node(n, &mut sizes)).collect::<Result<_, _>>()?;
     let outputs = list(&json, "outputs")?.iter().map(output).collect::<Result<_, _>>()?;
     let strict = json["numerics"].as_str() == Some("strict");
-    Ok(Graph { name: text(&json, "name")?, sizes, strict, inputs, nodes, outputs })
+    let gpu = json["device"].as_str() == Some("cuda");
+    Ok(Graph { name: text(&json, "name")?, sizes, strict, gpu, inputs, nodes, outputs })
 }
 
 fn list<'j>(json: &'j Json, key: &str) -> Result<&'j Vec<Json>, String> {

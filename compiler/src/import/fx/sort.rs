@@ -37,6 +37,42 @@ pub const TABLE: &[Entry] = &[
     ("aten.nanmedian", |cx, n| median(cx, n, true)),
 ];
 
+/// The longest row that a block of threads sorts: what fits its shared memory. PyTorch's radix sorts go over longer ones with all of a GPU.
+const GPU_ROW: i64 = 12 * 1024;
+
+/// The longest row that is sorted on a processor for the sake of a few of its elements: PyTorch selects them without sorting the rest,
+/// which at 1000 elements takes a quarter of the time.
+const CPU_PICK: i64 = 128;
+
+/// Whether rows are so long that PyTorch's own kernels are better: they are then called as a library's are.
+pub fn left_to_library(cx: &Cx<'_, '_>, n: &Node) -> bool {
+    let picks = match n.base() {
+        "aten.sort" | "aten.argsort" | "aten.msort" => false,
+        "aten.topk" | "aten.kthvalue" | "aten.median" | "aten.nanmedian" => true,
+        _ => return false,
+    };
+    let most = match (cx.gpu, picks) {
+        (true, _) => GPU_ROW,
+        (false, true) => CPU_PICK,
+        (false, false) => return false,
+    };
+    let Ok(x) = cx.tensor(n, "self") else { return false };
+    let shape = cx.ty(x).shape;
+    let whole = picks && !n.has("dim") && n.base().ends_with("median");
+    let size = match shape.len() {
+        0 => return false,
+        _ if whole => shape.iter().cloned().product(),
+        _ if n.base() == "aten.msort" => shape[0].clone(),
+        rank if !n.has("dim") => shape[rank - 1].clone(),
+        rank => match n.dim("dim", rank) {
+            Ok(d) => shape[d].clone(),
+            Err(_) => return false,
+        },
+    };
+    let hints: Vec<i64> = cx.sizes.symbols().iter().map(|s| s.info.hint.unwrap_or(0)).collect();
+    size.eval(&hints).is_some_and(|length| length > most)
+}
+
 /// A tensor that was sorted.
 struct Sorted<'c, 'a> {
     /// What was sorted.

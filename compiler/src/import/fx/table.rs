@@ -82,7 +82,7 @@ pub fn lower_or_fall_back(cx: &mut Cx<'_, '_>, n: &Node) -> Result<(), Refusal> 
     let values = match lower(cx, n) {
         Ok(values) => values,
         Err(reason) if n.op == "getitem" => return Err(reason),
-        Err(_) if is_library(n) => fallback::custom_call(cx, n, "")?,
+        Err(_) if is_library(n) || sort::left_to_library(cx, n) => fallback::custom_call(cx, n, "")?,
         Err(reason) => fallback::custom_call(cx, n, &reason.0)?,
     };
     cx.define(&n.name, values, n.out.clone());
@@ -94,6 +94,9 @@ fn lower<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         return pick(cx, n);
     }
     let Some(f) = TABLE.get(n.base()) else { return Err("no lowering for this op".into()) };
+    if sort::left_to_library(cx, n) {
+        return Err("a row that is too long to be sorted by a block or for what is picked of it".into());
+    }
     if cx.strict
         && let Some(reason) = exact::left_to_pytorch(n)
     {
