@@ -498,3 +498,9 @@ func.func @signed(%x: tensor<2xsi8>) {
   %0 = graph.neg %x : tensor<2xsi8>
   return
 }
+// -----
+func.func @sort_c2(%x: tensor<4x2xui8>) {
+  // expected-error@+1 {{is not defined on ui8; cast it to i16 or f32 [C2]}}
+  %0, %1 = graph.sort %x dim = 0 descending = false : (tensor<4x2xui8>) -> (tensor<4x2xui8>, tensor<4x2xi64>)
+  return
+}

@@ -11,15 +11,16 @@ use strata_runtime::DType;
 fn infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let x = &view.operands[0];
     check_dims("C1", "dimension", &[view.int("dim")], x.rank())?;
+    if x.dtype.storage() != x.dtype {
+        return Violation::err("C2", format!("is not defined on {}; cast it to i16 or f32", x.dtype));
+    }
     Ok(vec![x.clone(), TensorType { dtype: DType::I64, shape: x.shape.clone() }])
 }
 
 /// The order of two elements: NaN is the largest and equals NaN, and -0 equals 0.
 pub fn order(a: Scalar, b: Scalar) -> Ordering {
     match (a, b) {
-        (Scalar::F(a), Scalar::F(b)) => {
-            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-        }
+        (Scalar::F(a), Scalar::F(b)) => a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
         (a, b) => a.i().cmp(&b.i()),
     }
 }
@@ -51,7 +52,13 @@ pub(super) static ROWS: &[OpSpec] = &[OpSpec {
     semantics: "The elements along `dim` in ascending (or descending) order, and the position that each had in the operand. Equal elements keep their order in both directions; NaN is the largest, and -0 equals 0.",
     stablehlo: Some("sort"),
     aten: Some("sort, sort.stable"),
-    constraints: &[Constraint("C1", "`dim` is a dimension of the operand")],
+    constraints: &[
+        Constraint("C1", "`dim` is a dimension of the operand"),
+        Constraint(
+            "C2",
+            "the element type is neither ui8 nor an 8-bit float: kernels do not have their order",
+        ),
+    ],
     infer,
     fold: None,
     eval: Some(|view, x, _| Ok(sort(view.int("dim") as usize, view.bool("descending"), &x[0]).into())),
@@ -79,7 +86,8 @@ mod tests {
 
     #[test]
     fn rows_lie_along_any_dimension() {
-        let x = RefTensor { dtype: DType::I8, shape: vec![3, 2], values: Values::Int(vec![3, 1, 2, 9, 1, 5]) };
+        let x =
+            RefTensor { dtype: DType::I8, shape: vec![3, 2], values: Values::Int(vec![3, 1, 2, 9, 1, 5]) };
         let [values, places] = sort(0, false, &x);
         assert_eq!((values.ints(), places.ints()), (&[1, 1, 2, 5, 3, 9][..], &[2, 0, 1, 2, 0, 1][..]));
         let [values, _] = sort(1, true, &x);

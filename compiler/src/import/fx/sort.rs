@@ -66,8 +66,11 @@ fn sort<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, descending: bool) -> Result<Sorte
 impl<'c, 'a> Sorted<'c, 'a> {
     fn of(cx: &Cx<'c, 'a>, source: Value<'c, 'a>, dim: usize, descending: bool) -> Result<Self, Refusal> {
         let attrs = [("dim", Attr::Int(dim as i64)), ("descending", Attr::Bool(descending))];
-        let sorted = cx.b.graph("sort", &[source], &attrs)?;
-        Ok(Self { source, values: sorted[0], places: sorted[1], dim })
+        // Kernels have no order of bytes without a sign.
+        let dtype = cx.ty(source).dtype;
+        let ordered = if dtype == DType::U8 { cx.cast(source, DType::I16)? } else { source };
+        let sorted = cx.b.graph("sort", &[ordered], &attrs)?;
+        Ok(Self { source, values: cx.cast(sorted[0], dtype)?, places: sorted[1], dim })
     }
 
     /// Elements and positions as results of a node.
