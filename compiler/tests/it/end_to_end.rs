@@ -32,7 +32,8 @@ fn check(context: &Context, c: &Case, seed: u64, options: &Options) -> bool {
         return false;
     }
     let mut inputs = s.random_tensors(&symbols, seed).expect("tensors");
-    let by_element = ops::lookup(c.op).is_some_and(|o| o.is_pointwise()) || ["graph.arg_reduce", "graph.sort"].contains(&c.op);
+    let by_element = ops::lookup(c.op).is_some_and(|o| o.is_pointwise())
+        || ["graph.arg_reduce", "graph.sort"].contains(&c.op);
     if seed % 2 == 1 && by_element {
         inputs = s.inputs.iter().zip(0..).map(|(t, i)| special(t, &symbols, seed + i)).collect();
     }

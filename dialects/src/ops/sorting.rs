@@ -20,9 +20,7 @@ fn infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
 /// The order of two elements: NaN is the largest and equals NaN, and -0 equals 0.
 pub fn order(a: Scalar, b: Scalar) -> Ordering {
     match (a, b) {
-        (Scalar::F(a), Scalar::F(b)) => {
-            a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
-        }
+        (Scalar::F(a), Scalar::F(b)) => a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
         (a, b) => a.i().cmp(&b.i()),
     }
 }
@@ -85,7 +83,8 @@ mod tests {
 
     #[test]
     fn rows_lie_along_any_dimension() {
-        let x = RefTensor { dtype: DType::I8, shape: vec![3, 2], values: Values::Int(vec![3, 1, 2, 9, 1, 5]) };
+        let x =
+            RefTensor { dtype: DType::I8, shape: vec![3, 2], values: Values::Int(vec![3, 1, 2, 9, 1, 5]) };
         let [values, places] = sort(0, false, &x);
         assert_eq!((values.ints(), places.ints()), (&[1, 1, 2, 5, 3, 9][..], &[2, 0, 1, 2, 0, 1][..]));
         let [values, _] = sort(1, true, &x);

@@ -74,7 +74,7 @@ def test_fallbacks_with_symbolic_arguments():
 def test_element_types_that_strata_lacks():
     u = torch.randint(0, 256, (3, 4), dtype=torch.uint16)
     check(lambda u: (u.t(), u.float() / 255, u[1:], u.view(-1)), u, fallbacks=None)
-    check(lambda f: (f.float() + 1, f.view(4)), torch.randn(2, 2).to(torch.float8_e4m3fnuz), fallbacks=None)
+    check(lambda f: (f.float() + 1, f.view(4).float()), torch.randn(2, 2).to(torch.float8_e4m3fnuz), fallbacks=None)
     check(lambda x: torch.view_as_real(torch.view_as_complex(x) * 2), torch.randn(3, 2), fallbacks=None)
 
 
