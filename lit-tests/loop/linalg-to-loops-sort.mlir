@@ -68,6 +68,6 @@ func.func @wide(%x: tensor<40xf64>) -> (tensor<40xf64>, tensor<40xi64>) {
 // CPU-LABEL: func.func @bytes
 // CPU: arith.extui
 func.func @bytes(%x: tensor<40xi8>) -> (tensor<40xi8>, tensor<40xi64>) {
-  %0, %1 = loop.sort %x dim = 0 descending = true unsigned : (tensor<40xi8>) -> (tensor<40xi8>, tensor<40xi64>)
+  %0, %1 = loop.sort %x dim = 0 descending = true natural : (tensor<40xi8>) -> (tensor<40xi8>, tensor<40xi64>)
   return %0, %1 : tensor<40xi8>, tensor<40xi64>
 }

@@ -223,7 +223,7 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
                 _ => return Err("a sort without a direction".to_owned().into()),
             };
             let dim = dim(&op)?;
-            let results = if op.has_attribute("unsigned") {
+            let results = if op.has_attribute("natural") {
                 let plain = RefTensor::generate(DType::I64, &source.shape, cx.rounding, |i| {
                     Scalar::I(source.get(i).i() & 0xff)
                 });

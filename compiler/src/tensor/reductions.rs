@@ -188,7 +188,7 @@ pub(super) fn lower_sort<'c, 'a>(
     let descending = Attr::Bool(view.bool("descending")).to_mlir(e.context).expect("a truth value");
     let mut attributes = vec![("dim", e.i64(view.int("dim"))), ("descending", descending)];
     if view.operands[0].dtype == DType::U8 {
-        attributes.push(("unsigned", Attribute::unit(e.context)));
+        attributes.push(("natural", Attribute::unit(e.context)));
     }
     let sorted = e.b().op("loop.sort", &[source], &types, &attributes, vec![]);
     for i in 0..types.len() {
