@@ -64,10 +64,11 @@ def Loop_SortOp : Op<Loop_Dialect, "sort", [Pure]> {
   let summary = "the elements along a dimension in order, and the positions they had";
   let description = [{
     An op of the tensor level, as linalg has none for it. Equal elements keep their order in both directions; NaN is the largest, and -0 equals 0.
+    Integers are two's complement numbers but where `natural` says that they have no sign.
   }];
-  let arguments = (ins AnyRankedTensor:$source, I64Attr:$dim, BoolAttr:$descending);
+  let arguments = (ins AnyRankedTensor:$source, I64Attr:$dim, BoolAttr:$descending, UnitAttr:$natural);
   let results = (outs AnyRankedTensor:$values, AnyRankedTensor:$indices);
-  let assemblyFormat = "$source `dim` `=` $dim `descending` `=` $descending attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$source `dim` `=` $dim `descending` `=` $descending (`natural` $natural^)? attr-dict `:` functional-type(operands, results)";
 }
 
 def Loop_AllReduceOp : Op<Loop_Dialect, "all_reduce"> {

@@ -397,6 +397,12 @@ func.func @sort_rank_0(%x: tensor<f32>) {
   return
 }
 // -----
+func.func @sort_c2(%x: tensor<4xf8E5M2>) {
+  // expected-error@+1 {{[C2]}}
+  %v, %i = graph.sort %x dim = 0 descending = true : (tensor<4xf8E5M2>) -> (tensor<4xf8E5M2>, tensor<4xi64>)
+  return
+}
+// -----
 func.func @sort_types(%x: tensor<4x2xf32>) {
   // expected-error@+1 {{result 1 should be}}
   %v, %i = graph.sort %x dim = 0 descending = true : (tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)

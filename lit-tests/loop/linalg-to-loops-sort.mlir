@@ -61,3 +61,13 @@ func.func @wide(%x: tensor<40xf64>) -> (tensor<40xf64>, tensor<40xi64>) {
   %0, %1 = loop.sort %x dim = 0 descending = false : (tensor<40xf64>) -> (tensor<40xf64>, tensor<40xi64>)
   return %0, %1 : tensor<40xf64>, tensor<40xi64>
 }
+
+// Bytes without a sign.
+// CHECK-LABEL: func.func @bytes
+// CHECK: arith.extui
+// CPU-LABEL: func.func @bytes
+// CPU: arith.extui
+func.func @bytes(%x: tensor<40xi8>) -> (tensor<40xi8>, tensor<40xi64>) {
+  %0, %1 = loop.sort %x dim = 0 descending = true natural : (tensor<40xi8>) -> (tensor<40xi8>, tensor<40xi64>)
+  return %0, %1 : tensor<40xi8>, tensor<40xi64>
+}

@@ -222,7 +222,16 @@ fn step<'c>(cx: &mut Interpreter<'_, 'c>, op: OperationRef<'c, '_>, env: &Env) -
                 Some(Attr::Bool(b)) => b,
                 _ => return Err("a sort without a direction".to_owned().into()),
             };
-            let results = sort(dim(&op)?, descending, &source);
+            let dim = dim(&op)?;
+            let results = if op.has_attribute("natural") {
+                let plain = RefTensor::generate(DType::I64, &source.shape, cx.rounding, |i| {
+                    Scalar::I(source.get(i).i() & 0xff)
+                });
+                let [values, places] = sort(dim, descending, &plain);
+                [RefTensor::generate(source.dtype, &source.shape, cx.rounding, |i| values.get(i)), places]
+            } else {
+                sort(dim, descending, &source)
+            };
             Ok(results.into_iter().map(|t| Val::Tensor(Rc::new(t))).collect())
         }
         other => match cx.limited(decode(&op, cx.rounding))? {

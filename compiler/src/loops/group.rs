@@ -80,6 +80,8 @@ pub enum Kind<'c> {
         dim: usize,
         /// Whether the largest comes first.
         descending: bool,
+        /// Whether integers have no sign.
+        unsigned: bool,
         /// 0 for the elements, 1 for the positions.
         part: usize,
     },

@@ -181,7 +181,8 @@ impl<'c> Reader<'c> {
                 };
                 let shape = fixed(self.group.nodes[source].shape.clone());
                 for (part, dtype) in [dtype, DType::I64].into_iter().enumerate() {
-                    let kind = Kind::Sort { source, dim, descending, part };
+                    let unsigned = op.has_attribute("natural");
+                    let kind = Kind::Sort { source, dim, descending, unsigned, part };
                     let result = value(op.result(part).expect("two results"));
                     self.node(result, Node { kind, dtype, shape: shape.clone(), location });
                 }

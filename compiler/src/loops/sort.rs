@@ -22,12 +22,16 @@ pub struct Sort {
     pub dim: usize,
     /// Whether the largest comes first.
     pub descending: bool,
+    /// Whether integers have no sign.
+    pub unsigned: bool,
 }
 
 /// The sort that computes a node, if one does.
 pub fn sort_of(group: &Group<'_>, node: NodeId) -> Option<Sort> {
     match group.nodes[node].kind {
-        Kind::Sort { source, dim, descending, .. } => Some(Sort { source, dim, descending }),
+        Kind::Sort { source, dim, descending, unsigned, .. } => {
+            Some(Sort { source, dim, descending, unsigned })
+        }
         _ => None,
     }
 }
@@ -166,6 +170,7 @@ impl Sort {
         let key = match dtype {
             DType::I32 => x,
             DType::I1 => e.b().value("arith.extui", &[x], i32, &[]),
+            _ if self.unsigned => e.b().value("arith.extui", &[x], i32, &[]),
             _ if !dtype.is_float() => e.b().value("arith.extsi", &[x], i32, &[]),
             _ => {
                 // Adding 0 makes 0 of -0. Below 0 the order of the bits is the other way round.

@@ -5,7 +5,7 @@ use super::sizes::Size;
 use super::views::pad;
 use crate::driver::pass::Failure;
 use melior::ir::operation::OperationRef;
-use melior::ir::{Type, Value};
+use melior::ir::{Attribute, Type, Value};
 use strata_dialects::build::{BodyBuilder, result_of};
 use strata_dialects::ops::reductions::{ReduceKind, scan_kind};
 use strata_dialects::types::dtype_to_mlir;
@@ -186,7 +186,10 @@ pub(super) fn lower_sort<'c, 'a>(
     let source = e.operand(op, 0)?;
     let types: Vec<Type<'c>> = view.results.iter().map(|t| e.ty(t)).collect();
     let descending = Attr::Bool(view.bool("descending")).to_mlir(e.context).expect("a truth value");
-    let attributes = [("dim", e.i64(view.int("dim"))), ("descending", descending)];
+    let mut attributes = vec![("dim", e.i64(view.int("dim"))), ("descending", descending)];
+    if view.operands[0].dtype == DType::U8 {
+        attributes.push(("natural", Attribute::unit(e.context)));
+    }
     let sorted = e.b().op("loop.sort", &[source], &types, &attributes, vec![]);
     for i in 0..types.len() {
         let (old, new) = (op.result(i).expect("as viewed"), result_of(sorted, i));

@@ -119,8 +119,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn rows_of_any_length(seed: u64, length in 0usize..140, symbolic: bool, dtype in 0usize..8) {
+    fn rows_of_any_length(seed: u64, length in 0usize..140, symbolic: bool, dtype in 0usize..10) {
         let context = strata_dialects::context();
+        let types: Vec<DType> = DType::ALL.into_iter().filter(|d| !d.is_float8()).collect();
         let mut g = Gen::new(seed);
         let mut shape: Vec<usize> = (0..g.below(3)).map(|_| 1 + g.below(4)).collect();
         let dim = g.below(shape.len() + 1);
@@ -133,7 +134,7 @@ proptest! {
             sizes[dim] = Expr::sym(0) * Expr::from(length / symbol);
         }
         let results = if g.chance(3) { vec![g.below(2)] } else { vec![0, 1] };
-        let ty = TensorType { dtype: DType::ALL[dtype], shape: sizes };
+        let ty = TensorType { dtype: types[dtype], shape: sizes };
         let c = Case { ty, dim, descending: g.chance(2), computed: g.chance(2), results };
         check(&context, &c, &shape, symbol, seed);
     }

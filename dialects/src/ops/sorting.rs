@@ -11,6 +11,9 @@ use strata_runtime::DType;
 fn infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
     let x = &view.operands[0];
     check_dims("C1", "dimension", &[view.int("dim")], x.rank())?;
+    if x.dtype.is_float8() {
+        return Violation::err("C2", format!("is not defined on {}, which nothing is computed in", x.dtype));
+    }
     Ok(vec![x.clone(), TensorType { dtype: DType::I64, shape: x.shape.clone() }])
 }
 
@@ -51,7 +54,10 @@ pub(super) static ROWS: &[OpSpec] = &[OpSpec {
     semantics: "The elements along `dim` in ascending (or descending) order, and the position that each had in the operand. Equal elements keep their order in both directions; NaN is the largest, and -0 equals 0.",
     stablehlo: Some("sort"),
     aten: Some("sort, sort.stable"),
-    constraints: &[Constraint("C1", "`dim` is a dimension of the operand")],
+    constraints: &[
+        Constraint("C1", "`dim` is a dimension of the operand"),
+        Constraint("C2", "the element type is not an 8-bit float"),
+    ],
     infer,
     fold: None,
     eval: Some(|view, x, _| Ok(sort(view.int("dim") as usize, view.bool("descending"), &x[0]).into())),

@@ -6,7 +6,7 @@ import torch
 import strata
 from conftest import check
 
-TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.bool]
+TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.int16, torch.uint8, torch.bool]
 
 
 def data(dtype, *shape):
@@ -15,6 +15,8 @@ def data(dtype, *shape):
     if dtype.is_floating_point and x.numel() > 4:
         for i, special in enumerate((float("nan"), float("inf"), -float("inf"), -0.0, float("nan"))):
             x.view(-1)[(i * 7 + 3) % x.numel()] = special
+    if dtype == torch.uint8:
+        return (x * 20 + 100).to(dtype)
     return (x > 0) if dtype == torch.bool else x.to(dtype)
 
 
