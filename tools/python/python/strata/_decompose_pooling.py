@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch._prims_common import suggest_memory_format
 from torch._decomp import decomposition_table
-from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ._decompositions import whole
 
@@ -32,7 +32,7 @@ def _along(t, dim, rank):
     return t.view([-1 if d == dim else 1 for d in range(rank)])
 
 
-def _like(x, memory_format=torch.contiguous_format):
+def _like(x, memory_format):
     return x.contiguous(memory_format=memory_format)
 
 
@@ -83,14 +83,23 @@ def _max_pool(op, n):
     return pool
 
 
+def added_at(planes, size, indices, values, start=None):
+    """Zeros, or `start`, of `planes` with `size` elements each as one vector, with `values` added where `indices`, of the same shape, says in
+    each plane."""
+    # As one long vector: the sizes are then products of plain sizes, which are known to be equal.
+    every, n = math.prod(planes), len(planes)
+    plane = torch.arange(every, device=values.device).view(*planes, *[1] * (values.dim() - n)) * size
+    if start is None:
+        start = torch.zeros(every * size, dtype=values.dtype, device=values.device)
+    return start.scatter_add(0, (indices + plane).reshape(-1), values.reshape(-1))
+
+
 def _scatter_back(grad, x, indices, n, memory_format):
     """Adds each element of `grad` to where `indices` says that it came from."""
-    lead, size = x.shape[: x.dim() - n], x.shape[x.dim() - n :]
     if statically_known_true(grad.numel() == 0):
         return _like(torch.zeros_like(x), memory_format)
-    flat = [t.reshape(*lead, math.prod(grad.shape[grad.dim() - n :])) for t in (wide(grad), indices)]
-    start = torch.zeros((*lead, math.prod(size)), dtype=flat[0].dtype, device=x.device)
-    return _like(start.scatter_add(-1, flat[1], flat[0]).reshape(x.shape).to(x.dtype), memory_format)
+    lead, size = x.shape[: x.dim() - n], math.prod(x.shape[x.dim() - n :])
+    return _like(added_at(lead, size, indices, wide(grad)).reshape(x.shape).to(x.dtype), memory_format)
 
 
 def _max_pool_backward(n):
@@ -123,10 +132,6 @@ def _longest(of, to):
 
 def _picked_sum(x, dim, count, at):
     """Along `dim` the sum of `count` elements; `at(j)` says where the j-th of each is, and whether it is one."""
-
-    def picked(j, shape):
-        i, valid = at(j)
-        return torch.where(_along(valid.flatten(), dim, x.dim()).view(shape), x.index_select(dim, i.flatten()).view(shape), 0)
 
     if isinstance(count, int) and count <= _WRITTEN_OUT:
         total = None

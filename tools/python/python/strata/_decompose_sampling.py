@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ._decompose_pooling import wide
+from ._decompose_pooling import added_at, wide
 
 aten = torch.ops.aten
 
@@ -132,11 +132,10 @@ def _grid_sampler_backward(grad_output, x, grid, interpolation_mode, padding_mod
     corners, factors = _corners(x, grid, interpolation_mode, padding_mode, align_corners)
     grad_x = grad_grid = None
     if output_mask[0]:
-        size = math.prod(x.shape[2:])
-        total = torch.zeros((*x.shape[:2], size), dtype=grad.dtype, device=x.device)
+        size, total = math.prod(x.shape[2:]), None
         for at, inside, weights, _ in corners:
             weight = _over_channels(torch.where(inside, math.prod(weights), 0.0), channels, points)
-            total = total.scatter_add(2, _over_channels(at, channels, points), grad * weight)
+            total = added_at(x.shape[:2], size, _over_channels(at, channels, points), grad * weight, total)
         grad_x = total.to(x.dtype).reshape(x.shape)
     if output_mask[1] and interpolation_mode == _NEAREST:
         grad_grid = torch.zeros(grid.shape, dtype=grid.dtype, device=grid.device)
