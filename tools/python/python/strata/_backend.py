@@ -121,6 +121,9 @@ def compile_fx(gm, inputs, kind, options):
 
 def _compile_parts(gm, inputs, kind, options):
     """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
+    if node := _cuts.mistold(gm):
+        reason = f"{node.target}: PyTorch tells a size of its result that it does not have"
+        return _in_pytorch(gm, f"{kind}_{next(_numbers)}", kind, reason, _split.where(node), "this graph runs in PyTorch, op by op", options)
     cuts = _cuts.find(gm)
     before = _records.mark()
     for _ in gm.graph.nodes:
@@ -190,6 +193,11 @@ def compile_whole(gm, inputs, kind, options):
         next_step = f"{next_step}; to reproduce: python {path}" if path else next_step
         if torch._dynamo.config.repro_after is not None:
             raise RuntimeError(f"{reason}\n  where: {location}\n  next: {next_step}") from failure
+    return _in_pytorch(gm, name, kind, reason, location, next_step, options)
+
+
+def _in_pytorch(gm, name, kind, reason, location, next_step, options):
+    """The graph as PyTorch runs it, op by op."""
     output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
     events.count("eager_graphs")
     _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], intermediate=0, seconds=0.0, phases={})

@@ -55,8 +55,8 @@ def _index_put(x, indices, values, accumulate=False):
 
 def _nonzero_static(x, *, size, fill_value=-1):
     mask, n = (x != 0).reshape(-1), x.numel()
-    if statically_known_true(n == 0) or statically_known_true(size == 0) or x.dim() == 0:
-        return NotImplemented
+    if any(statically_known_true(k == 0) for k in (n, size, x.dim())):
+        return torch.full((size, x.dim()), fill_value, dtype=torch.int64, device=x.device)
     at = torch.where(mask, _ranks(mask), size).clamp(max=size)
     found = torch.full((size + 1,), -1, device=x.device, dtype=torch.int64)
     found = found.scatter(0, at, torch.arange(n, device=x.device)).narrow(0, 0, size)
@@ -79,8 +79,10 @@ def _repeat_interleave(repeats, *, output_size=None):
 
 def _searched(sequence, values, out_int32, right, side, sorter):
     n = sequence.shape[-1]
-    if not isinstance(n, int) or n == 0:
+    if not isinstance(n, int):
         return NotImplemented
+    if n == 0 or statically_known_true(sequence.numel() == 0):
+        return torch.zeros(values.shape, dtype=torch.int32 if out_int32 else torch.int64, device=values.device)
     right = side == "right" if side is not None else right
     if sorter is not None:
         sequence = sequence.gather(-1, sorter)
@@ -114,11 +116,15 @@ def _searchsorted_scalar(sorted_sequence, x, *, out_int32=False, right=False, si
 
 
 def _histc(x, bins=100, min=0, max=0):
-    if min == max or not x.is_floating_point() or x.dtype in (torch.float16, torch.bfloat16) or statically_known_true(x.numel() == 0):
-        return NotImplemented  # without a range, what is not finite is an error
+    if not x.is_floating_point() or x.dtype in (torch.float16, torch.bfloat16) or statically_known_true(x.numel() == 0):
+        return NotImplemented
     flat = x.reshape(-1)
-    inside = (flat >= min) & (flat <= max)
-    at = ((flat.clamp(min, max) - min) * bins / (max - min)).long().clamp(0, bins - 1)
+    low, high = (torch.scalar_tensor(v, dtype=x.dtype, device=x.device) for v in (min, max))
+    if min == max:
+        low, high = flat.amin(), flat.amax()
+        low, high = torch.where(low == high, low - 1, low), torch.where(low == high, high + 1, high)
+    inside = (flat >= low) & (flat <= high)
+    at = ((flat.clamp(low, high) - low) * bins / (high - low)).long().clamp(0, bins - 1)
     counted = torch.zeros(bins + 1, dtype=torch.int64, device=x.device)
     counted = counted.scatter_add(0, torch.where(inside, at, bins), torch.ones_like(at))
     return counted.narrow(0, 0, bins).to(x.dtype)

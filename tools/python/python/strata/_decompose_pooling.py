@@ -163,11 +163,18 @@ def _lengths(of, to, device):
     return _last(o, of, to) - _first(o, of, to)
 
 
+def _of_nothing(x, n, out):
+    """The result where there are no windows, NotImplemented where they are empty, else None."""
+    if any(statically_known_true(size == 0) for size in (*x.shape[: x.dim() - n], *out)):
+        return x.new_zeros((*x.shape[: x.dim() - n], *out))
+    return NotImplemented if statically_known_true(x.numel() == 0) else None
+
+
 def _adaptive_average(op, n):
     def pool(x, output_size):
         size, out = x.shape[x.dim() - n :], _each(output_size, n)
-        if statically_known_true(x.numel() == 0) or any(statically_known_true(o == 0) for o in out):
-            return NotImplemented
+        if (empty := _of_nothing(x, n, out)) is not None:
+            return empty
         if all(isinstance(s, int) and isinstance(o, int) and s % o == 0 for s, o in zip(size, out)):
             if n == 2:
                 return NotImplemented
@@ -201,8 +208,8 @@ def _adaptive_average_backward(n):
 def _adaptive_max(n):
     def pool(x, output_size):
         size, out = x.shape[x.dim() - n :], _each(output_size, n)
-        if statically_known_true(x.numel() == 0) or any(statically_known_true(o == 0) for o in out):
-            return NotImplemented
+        if (empty := _of_nothing(x, n, out)) is not None:
+            return empty if empty is NotImplemented else (empty, x.new_zeros(empty.shape, dtype=torch.int64))
         device, rank = x.device, x.dim()
         windows = [torch.arange(o, device=device) for o in out]
         starts = [_first(w, s, o) for w, s, o in zip(windows, size, out)]
@@ -249,7 +256,7 @@ def _average_pool(op, n):
         if statically_known_true(x.numel() == 0):
             with whole(op):
                 empty = op(x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-            return torch.zeros_like(empty) if statically_known_true(empty.numel() == 0) else NotImplemented
+            return x.new_zeros(empty.shape) if statically_known_true(empty.numel() == 0) else NotImplemented
         if not ceil_mode or divisor_override is not None:
             return NotImplemented
         with whole(op):

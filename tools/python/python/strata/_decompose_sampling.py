@@ -119,8 +119,8 @@ def _grid_sampler_3d(x, grid, interpolation_mode, padding_mode, align_corners):
     points = math.prod(out)
     flat, total = x.reshape(*x.shape[:2], math.prod(x.shape[2:])), None
     for at, inside, weights, _ in _corners(x, grid, interpolation_mode, padding_mode, align_corners)[0]:
-        weight = _over_channels(torch.where(inside, math.prod(weights), 0.0), channels, points)
-        term = wide(flat.gather(2, _over_channels(at, channels, points))) * weight
+        at, inside, weight = (_over_channels(t, channels, points) for t in (at, inside, math.prod(weights)))
+        term = torch.where(inside, wide(flat.gather(2, at)) * weight, 0.0)
         total = term if total is None else total + term
     return total.to(x.dtype).reshape(*x.shape[:2], *out)
 
@@ -134,8 +134,8 @@ def _grid_sampler_backward(grad_output, x, grid, interpolation_mode, padding_mod
     if output_mask[0]:
         size, total = math.prod(x.shape[2:]), None
         for at, inside, weights, _ in corners:
-            weight = _over_channels(torch.where(inside, math.prod(weights), 0.0), channels, points)
-            total = added_at(x.shape[:2], size, _over_channels(at, channels, points), grad * weight, total)
+            at, inside, weight = (_over_channels(t, channels, points) for t in (at, inside, math.prod(weights)))
+            total = added_at(x.shape[:2], size, at, torch.where(inside, grad * weight, 0.0), total)
         grad_x = total.to(x.dtype).reshape(x.shape)
     if output_mask[1] and interpolation_mode == _NEAREST:
         grad_grid = torch.zeros(grid.shape, dtype=grid.dtype, device=grid.device)

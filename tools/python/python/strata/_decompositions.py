@@ -14,10 +14,10 @@ aten = torch.ops.aten
 
 # What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
 _FURTHER = """
-    _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
+    _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     bucketize diag dist grid_sampler_2d narrow_copy nll_loss rrelu_with_noise_backward
     tril_indices triu_indices upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    upsample_trilinear3d special_ndtr batch_norm_backward
+    upsample_trilinear3d special_ndtr batch_norm_backward _batch_norm_with_update_functional
 """
 
 
@@ -27,7 +27,7 @@ _ROUNDED_AS_ONE = """
     sinc softplus special_log_ndtr special_ndtr special_xlog1py xlogy
 """
 
-_NATIVE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int8, torch.bool}
+_NATIVE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
 _whole = contextvars.ContextVar("strata_whole", default=None)
 
 
@@ -59,7 +59,7 @@ def decompositions(strict=False):
     """The table for AOTAutograd."""
     from torch._decomp import core_aten_decompositions, get_decompositions
 
-    from . import _decompose_bags, _decompose_indexing, _decompose_pooling, _decompose_sampling
+    from . import _decompose_bags, _decompose_indexing, _decompose_math, _decompose_pooling, _decompose_sampling
 
     table = dict(core_aten_decompositions())
     table.update(get_decompositions([getattr(aten, name) for name in _FURTHER.split()]))
@@ -68,6 +68,6 @@ def decompositions(strict=False):
     if strict:
         pointwise = set(_ROUNDED_AS_ONE.split())
         table = {op: f for op, f in table.items() if str(op).split(".")[1] not in pointwise}
-    for theme in (_decompose_pooling, _decompose_sampling, _decompose_bags, _decompose_indexing):
+    for theme in (_decompose_pooling, _decompose_sampling, _decompose_bags, _decompose_indexing, _decompose_math):
         table.update({op: _guarded(op, f) for op, f in theme.TABLE.items()})
     return table
