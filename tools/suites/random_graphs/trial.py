@@ -55,7 +55,7 @@ def reference_backend(gm, inputs):
     the fault is not ours."""
     from torch._dynamo.backends.common import aot_autograd
 
-    from strata import _backend
+    from strata._decompositions import decompositions
 
     class AsTold(torch.fx.Interpreter):
         def run_node(self, n):
@@ -70,8 +70,7 @@ def reference_backend(gm, inputs):
         run._boxed_call = True
         return run
 
-    table = getattr(_backend, "_decompositions", dict)()
-    return aot_autograd(fw_compiler=plain, bw_compiler=plain, inference_compiler=plain, decompositions=table)(gm, inputs)
+    return aot_autograd(fw_compiler=plain, bw_compiler=plain, inference_compiler=plain, decompositions=decompositions())(gm, inputs)
 
 
 def attempt(program, backend):

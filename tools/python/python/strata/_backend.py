@@ -16,6 +16,7 @@ import torch
 from . import _cache, _crosscheck, _cuts, _options, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
+from ._decompositions import decompositions
 from ._expand import expand
 from ._fallback import Fallbacks
 from ._serialize import serialize
@@ -60,36 +61,6 @@ def _prepare(cache_dir):
             atexit.register(native.stop_server)
 
 
-# What PyTorch's own decompositions express by ops that have a lowering, besides those of core ATen.
-_FURTHER = """
-    _addmm_activation _euclidean_dist _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d addbmm
-    bucketize diag dist grid_sampler_2d narrow_copy nll_loss rrelu_with_noise_backward
-    tril_indices triu_indices upsample_bicubic2d upsample_bilinear2d upsample_nearest1d upsample_nearest2d upsample_nearest3d
-    upsample_trilinear3d special_ndtr batch_norm_backward
-"""
-
-
-# Pointwise ops that PyTorch rounds otherwise than its decompositions of them do: whole in strict numerics, for PyTorch to run.
-_ROUNDED_AS_ONE = """
-    addcdiv addcmul elu gelu glu ldexp lerp log_sigmoid_forward logaddexp logaddexp2 logit mish sigmoid silu
-    sinc softplus special_log_ndtr special_ndtr special_xlog1py xlogy
-"""
-
-
-@functools.cache
-def _decompositions(strict=False):
-    from torch._decomp import core_aten_decompositions, get_decompositions
-
-    table = dict(core_aten_decompositions())
-    table.update(get_decompositions([getattr(torch.ops.aten, name) for name in _FURTHER.split()]))
-    # It hands the backward op the probabilities for the logarithms of the sums, and hides the attention.
-    table.pop(torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default, None)
-    if strict:
-        whole = set(_ROUNDED_AS_ONE.split())
-        table = {op: f for op, f in table.items() if str(op).split(".")[1] not in whole}
-    return table
-
-
 def _strict(options):
     return options.get("numerics") == "strict"
 
@@ -115,7 +86,7 @@ def backend(gm, example_inputs, *, mode=None, options=None):
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        decompositions=_decompositions(_strict(options)),
+        decompositions=decompositions(_strict(options)),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
@@ -141,7 +112,7 @@ def _report_dynamo(gm):
 
 def compile_fx(gm, inputs, kind, options):
     """A callable for one graph: compiled, or PyTorch's own op by op with an event that says why."""
-    expand(gm, _decompositions(_strict(options)))
+    expand(gm, decompositions(_strict(options)))
     run, strides = _compile_parts(gm, inputs, kind, options)
     if kind == "forward":
         _report_strides(strides)
@@ -150,6 +121,9 @@ def compile_fx(gm, inputs, kind, options):
 
 def _compile_parts(gm, inputs, kind, options):
     """A callable, and the strides of its results: one compiled graph, or several with PyTorch's ops between them."""
+    if node := _cuts.mistold(gm):
+        reason = f"{node.target}: PyTorch tells a size of its result that it does not have"
+        return _in_pytorch(gm, f"{kind}_{next(_numbers)}", kind, reason, _split.where(node), "this graph runs in PyTorch, op by op", options)
     cuts = _cuts.find(gm)
     before = _records.mark()
     for _ in gm.graph.nodes:
@@ -219,6 +193,11 @@ def compile_whole(gm, inputs, kind, options):
         next_step = f"{next_step}; to reproduce: python {path}" if path else next_step
         if torch._dynamo.config.repro_after is not None:
             raise RuntimeError(f"{reason}\n  where: {location}\n  next: {next_step}") from failure
+    return _in_pytorch(gm, name, kind, reason, location, next_step, options)
+
+
+def _in_pytorch(gm, name, kind, reason, location, next_step, options):
+    """The graph as PyTorch runs it, op by op."""
     output = next(n for n in reversed(gm.graph.nodes) if n.op == "output")
     events.count("eager_graphs")
     _records.note(record="graph", name=name, kind=kind, compiled=False, reason=reason, location=location, ops=_ops(gm), steps=[], intermediate=0, seconds=0.0, phases={})

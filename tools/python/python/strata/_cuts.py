@@ -128,6 +128,11 @@ def find(gm):
     return cuts
 
 
+def mistold(gm):
+    """A node whose result PyTorch traces with another size than it has when it runs, so that nothing is known of what follows."""
+    return next((n for n in gm.graph.nodes if n.target is torch.ops.aten._unique.default), None)
+
+
 def random(node):
     """Whether the op may draw numbers from a generator, itself or in a body: the order of such ops has to stay."""
     if isinstance(node.target, HigherOrderOperator):

@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from . import _backend, _options
 from . import strata_native as native
+from ._decompositions import decompositions
 from ._expand import expand
 from ._serialize import Result, _Serializer
 from ._sizes import Unsupported
@@ -58,12 +59,12 @@ def export(model, args, kwargs=None, *, path, dynamic_shapes=None, target=None, 
     options = _options.parse(None, options)
     _backend._prepare(options.get("cache_dir"))
     program = model if isinstance(model, torch.export.ExportedProgram) else torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    program = program.run_decompositions(_backend._decompositions())
+    program = program.run_decompositions(decompositions())
     signature = program.graph_signature
     written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
     if written:
         raise ExportError(f"the model writes to {', '.join(written)}, and a file holds constants\n  next: model.eval(), or return the new value")
-    expand(program.graph_module, _backend._decompositions())
+    expand(program.graph_module, decompositions())
     name = type(model).__name__ if isinstance(model, torch.nn.Module) else "model"
     try:
         plain = _Plain(program.graph_module, [None] * len(signature.input_specs), f"{name}_0")
