@@ -1,5 +1,6 @@
 """The benchmark's scripts run, say what they measured, and notice a wrong result."""
 
+import argparse
 import json
 import math
 import subprocess
@@ -141,3 +142,37 @@ def test_a_picture_of_shares_above_one(tmp_path):
     file = tmp_path / "x.svg"
     plot.draw([{"case": "a<b", "layout": "", "dtype": "f32", "backend": b, "share": s} for b, s in (("inductor", 0.5), ("strata", 1.5))], file)
     assert "150" in file.read_text() and "a&lt;b" in file.read_text()
+
+
+# -- the stages for a machine with an H200 --
+
+
+def h200(monkeypatch, name):
+    if not (BENCH / "h200").is_dir():
+        pytest.skip("the stages are not beside these tests")
+    monkeypatch.syspath_prepend(str(BENCH / "h200"))
+    return __import__(name)
+
+
+@pytest.mark.parametrize("stage", ["correctness", "measure"])
+def test_steps_call_what_there_is(monkeypatch, tmp_path, stage):
+    steps = h200(monkeypatch, "steps")
+    for small in (False, True):
+        args = argparse.Namespace(stage=stage, device="cpu", small=small, captioning=tmp_path)
+        every = steps.of(args)
+        assert len({s.name for s in every}) == len(every) > 8 and all(s.seconds > 0 for s in every)
+        for s in every:
+            script = s.command[0]
+            assert script == "-m" or script.exists() or script.parent == tmp_path, s
+
+
+def test_captions_are_judged_beside_eager_with_the_same_padding(monkeypatch):
+    captions = h200(monkeypatch, "captions")
+    row = lambda name, backend, *losses: {"row": name, "backend": backend, "losses": losses, "norms": [2.0] * len(losses)}
+    rows = [row("static_eager", "eager", 1.0, 2.0), row("static_compile", "strata", 1.0, 2.00001), row("static_optimizer", "strata", 1.0, 2.0001)]
+    rows += [row("dynamic_true", "strata", 1.0), {"row": "modular", "backend": "strata", "error": "timeout"}, row("static_max_autotune", "strata", 1.0, float("nan"))]
+    verdicts = {v["row"]: v["verdict"] for v in captions.verdicts(rows)}
+    assert verdicts == {
+        "static_compile": "ok", "static_optimizer": "outside the tolerance", "dynamic_true": "no eager row to compare with", "modular": "timeout",
+        "static_max_autotune": "outside the tolerance",
+    }  # fmt: skip
