@@ -22,6 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 PARTS = ("random_graphs", "opinfo")
 OPINFO_PARTS = 20  # of the op database, one a week
+PATIENCE = 600  # seconds for what takes less than one: a busy machine is no failure
 
 
 def known(part, file=HERE / "known.json"):
@@ -31,7 +32,7 @@ def known(part, file=HERE / "known.json"):
 
 def random_graphs(week, jobs, file):
     """[(name, what is wrong or None, command)] of the week's programs; those without a verdict have neither."""
-    call("random_graphs.py", "--slice", f"{week % 52}/52", "--jobs", jobs, "--json", file)
+    call("random_graphs.py", "--slice", f"{week % 52}/52", "--jobs", jobs, "--timeout", PATIENCE, "--json", file)
     rows = [row for row in map(json.loads, file.read_text().splitlines()) if "number" in row]
     for row in rows:
         if row["status"] in ("none", "pytorch"):
@@ -42,7 +43,7 @@ def random_graphs(week, jobs, file):
 
 def opinfo(week, jobs, file):
     """Likewise of samples of the op database, on the CPU."""
-    call("opinfo", "--device", "cpu", "--slice", f"{week % OPINFO_PARTS + 1}/{OPINFO_PARTS}", "--jobs", jobs, "--json", file)
+    call("opinfo", "--device", "cpu", "--slice", f"{week % OPINFO_PARTS + 1}/{OPINFO_PARTS}", "--jobs", jobs, "--timeout", PATIENCE, "--json", file)
     for r in json.loads(file.read_text())["records"]:
         if "skipped" in r:
             continue
