@@ -184,8 +184,28 @@ class Run:
         os._exit(1)
 
 
+def descendants(pid):
+    """A process and all that it started, also in groups of their own."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in parentheses, may hold spaces.
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    out = [pid]
+    for p in out:
+        out += [c for c, parent in parents.items() if parent == p]
+    return out
+
+
 def end(child):
-    """Ends what a step has left running."""
+    """Ends a step and what it has left running."""
+    for pid in descendants(child.pid) if child.poll() is None else ():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import pathlib
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -176,3 +177,18 @@ def test_captions_are_judged_beside_eager_with_the_same_padding(monkeypatch):
         "static_compile": "ok", "static_optimizer": "outside the tolerance", "dynamic_true": "no eager row to compare with", "modular": "timeout",
         "static_max_autotune": "outside the tolerance",
     }  # fmt: skip
+
+
+def test_what_a_step_started_ends_with_it(monkeypatch, tmp_path):
+    run = h200(monkeypatch, "run")
+    child = "import os, pathlib, subprocess, sys, time\n"
+    child += f"p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\npathlib.Path({str(tmp_path / 'pid')!r}).write_text(f'{{p.pid}}\\n')\ntime.sleep(600)"
+    step = subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
+        assert step.poll() is None
+    grandchild = int((tmp_path / "pid").read_text())
+    assert grandchild in run.descendants(step.pid)
+    run.end(step)
+    assert step.poll() is not None
+    state = pathlib.Path(f"/proc/{grandchild}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
