@@ -6,6 +6,7 @@ import math
 import pathlib
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 import pytest
@@ -190,5 +191,9 @@ def test_what_a_step_started_ends_with_it(monkeypatch, tmp_path):
     assert grandchild in run.descendants(step.pid)
     run.end(step)
     assert step.poll() is not None
-    state = pathlib.Path(f"/proc/{grandchild}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+    gone = lambda: not (p := pathlib.Path(f"/proc/{grandchild}/stat")).exists() or p.read_text().rpartition(")")[2].split()[0] == "Z"
+    for _ in range(1000):
+        if gone():
+            return
+        time.sleep(0.01)
+    pytest.fail("it is still there")
