@@ -6,11 +6,12 @@ usage   python run.py correctness|measure
         --captioning FOLDER    a folder with captioning.py and its models.py; without it those steps are left out
         --out FOLDER           gets results.jsonl (a line a row, as it comes), log.txt and summary.txt; default: h200-out
         --budget S             seconds for the stage; default 530
+        --patience N           a step is ended at N times its seconds; default 2
         --jobs J               steps at once in `correctness`; default: a third of the processors. `measure` runs one at a time
         --only STEP,…          steps by name, * matches anything; --list shows them with their seconds, in order of importance
         --device cpu --small   a dry run: that everything runs; the figures say nothing
 
-A step is a process. It starts if the budget leaves it half of its seconds, and is ended at twice its seconds or when the budget is over;
+A step is a process. It starts if the budget leaves it half of its seconds, and is ended late or when the budget is over;
 what was not run or cut off is named in the summary, with why. Needs Python 3.11 or newer and torch 2.11, no network.
 The exit status is 1 where a step failed.
 """
@@ -47,6 +48,7 @@ def arguments():
     p.add_argument("--captioning", type=pathlib.Path)
     p.add_argument("--out", type=pathlib.Path, default=pathlib.Path("h200-out"))
     p.add_argument("--budget", type=float, default=530)
+    p.add_argument("--patience", type=float, default=2)
     p.add_argument("--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) // 3))
     p.add_argument("--only", default="*")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -103,7 +105,7 @@ class Run:
 
     def __init__(self, args, top):
         self.args, self.top, self.env = args, top, environment(args, top)
-        self.end, self.lock, self.done, self.rows = time.time() + args.budget, threading.Lock(), [], []
+        self.end, self.lock, self.done, self.rows, self.children = time.time() + args.budget, threading.Lock(), [], [], set()
         args.out.mkdir(parents=True, exist_ok=True)
         self.results, self.log = (open(args.out / name, "a") for name in ("results.jsonl", "log.txt"))
 
@@ -125,7 +127,7 @@ class Run:
             return self.finished(step, "skipped", began, step.missing)
         if left < step.seconds / 2:
             return self.finished(step, "not run", began, f"{left:.0f} s of the budget were left, it takes about {step.seconds}")
-        limit = min(left, 2 * step.seconds)
+        limit = min(left, self.args.patience * step.seconds)
         folder = self.top / re.sub(r"\W", "_", step.name)
         folder.mkdir()
         env = self.env | {f: str(folder / f.lower()) for f in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "STRATA_CACHE_DIR")} | step.env
@@ -135,11 +137,13 @@ class Run:
             command = [sys.executable, *(str(told.get(a, a)) for a in step.command)]
             # A group of its own, so that what it starts ends with it.
             child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+            self.children.add(child)
             try:
                 code = child.wait(limit)
             except subprocess.TimeoutExpired:
                 code = None
-            with_group(child)
+            end(child)
+            self.children.remove(child)
         output = text.read_text(errors="replace")
         for row in found(rows, output, step):
             self.rows.append((step, row))
@@ -172,8 +176,36 @@ class Run:
             t.join()
 
 
-def with_group(child):
-    """Ends what a step has left running."""
+    def stopped(self, number, _):
+        """Whoever ends this process ends the steps, too; what they have found is written down."""
+        for child in list(self.children):
+            end(child)
+        self.write({"stage": self.args.stage, "status": f"ended by signal {number}"})
+        os._exit(1)
+
+
+def descendants(pid):
+    """A process and all that it started, also in groups of their own."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # The name, in parentheses, may hold spaces.
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    out = [pid]
+    for p in out:
+        out += [c for c, parent in parents.items() if parent == p]
+    return out
+
+
+def end(child):
+    """Ends a step and what it has left running."""
+    for pid in descendants(child.pid) if child.poll() is None else ():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -218,6 +250,7 @@ def main():
         return 0
     with tempfile.TemporaryDirectory(prefix="strata-h200-", ignore_cleanup_errors=True) as top:
         run = Run(args, pathlib.Path(top))
+        signal.signal(signal.SIGTERM, run.stopped)
         run.all(todo)
         return summary(run, args)
 

@@ -43,7 +43,7 @@ def correctness(args):
     yield from (captioning[n] for n in ("static_compile", "dynamic_mark", "dynamic_mark_64", "dynamic_true"))
     only = ["--only", "add", "--only", "exp"] if args.small else []
     # On a GPU, where whole samples take tens of ms; a few processes share it.
-    yield Step("strict pointwise", 100, [SUITES / "opinfo", *flags, "--numerics", "strict", "--mode", "forward", "--kind", "pointwise", "--together", "--jobs", 4, "--limit", LIMIT, *only, "--json", ROWS])
+    yield Step("strict pointwise", 100, [SUITES / "opinfo", *flags, "--numerics", "strict", "--mode", "forward", "--kind", "pointwise", "--together", "--jobs", 1 if args.small else 4, "--limit", LIMIT, *only, "--json", ROWS])
     yield from (check(n, 40) for n in ("recorded", "streams", "triton_kernel", "ddp"))
     yield from (captioning[n] for n in ("dynamic_eager_32", "dynamic_8_static", "modular", "regional", "static_optimizer"))
     yield from (model(n, s) for n, s in rest.items())

@@ -1,9 +1,12 @@
 """The benchmark's scripts run, say what they measured, and notice a wrong result."""
 
+import argparse
 import json
 import math
+import pathlib
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree
 
 import pytest
@@ -141,3 +144,56 @@ def test_a_picture_of_shares_above_one(tmp_path):
     file = tmp_path / "x.svg"
     plot.draw([{"case": "a<b", "layout": "", "dtype": "f32", "backend": b, "share": s} for b, s in (("inductor", 0.5), ("strata", 1.5))], file)
     assert "150" in file.read_text() and "a&lt;b" in file.read_text()
+
+
+# -- the stages for a machine with an H200 --
+
+
+def h200(monkeypatch, name):
+    if not (BENCH / "h200").is_dir():
+        pytest.skip("the stages are not beside these tests")
+    monkeypatch.syspath_prepend(str(BENCH / "h200"))
+    return __import__(name)
+
+
+@pytest.mark.parametrize("stage", ["correctness", "measure"])
+def test_steps_call_what_there_is(monkeypatch, tmp_path, stage):
+    steps = h200(monkeypatch, "steps")
+    for small in (False, True):
+        args = argparse.Namespace(stage=stage, device="cpu", small=small, captioning=tmp_path)
+        every = steps.of(args)
+        assert len({s.name for s in every}) == len(every) > 8 and all(s.seconds > 0 for s in every)
+        for s in every:
+            script = s.command[0]
+            assert script == "-m" or script.exists() or script.parent == tmp_path, s
+
+
+def test_captions_are_judged_beside_eager_with_the_same_padding(monkeypatch):
+    captions = h200(monkeypatch, "captions")
+    row = lambda name, backend, *losses: {"row": name, "backend": backend, "losses": losses, "norms": [2.0] * len(losses)}
+    rows = [row("static_eager", "eager", 1.0, 2.0), row("static_compile", "strata", 1.0, 2.00001), row("static_optimizer", "strata", 1.0, 2.0001)]
+    rows += [row("dynamic_true", "strata", 1.0), {"row": "modular", "backend": "strata", "error": "timeout"}, row("static_max_autotune", "strata", 1.0, float("nan"))]
+    verdicts = {v["row"]: v["verdict"] for v in captions.verdicts(rows)}
+    assert verdicts == {
+        "static_compile": "ok", "static_optimizer": "outside the tolerance", "dynamic_true": "no eager row to compare with", "modular": "timeout",
+        "static_max_autotune": "outside the tolerance",
+    }  # fmt: skip
+
+
+def test_what_a_step_started_ends_with_it(monkeypatch, tmp_path):
+    run = h200(monkeypatch, "run")
+    child = "import os, pathlib, subprocess, sys, time\n"
+    child += f"p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\npathlib.Path({str(tmp_path / 'pid')!r}).write_text(f'{{p.pid}}\\n')\ntime.sleep(600)"
+    step = subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().endswith("\n"):
+        assert step.poll() is None
+    grandchild = int((tmp_path / "pid").read_text())
+    assert grandchild in run.descendants(step.pid)
+    run.end(step)
+    assert step.poll() is not None
+    gone = lambda: not (p := pathlib.Path(f"/proc/{grandchild}/stat")).exists() or p.read_text().rpartition(")")[2].split()[0] == "Z"
+    for _ in range(1000):
+        if gone():
+            return
+        time.sleep(0.01)
+    pytest.fail("it is still there")

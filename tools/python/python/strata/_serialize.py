@@ -261,7 +261,8 @@ class _Serializer:
         """Whether a tensor is dense and all there is in its memory."""
         if val.is_conj() or val.is_neg() or any(isinstance(n, int) and n == 0 for n in val.shape):
             return False
-        all_there = self.size(val.numel()) * val.element_size() == self.size(val.untyped_storage().nbytes())
+        # Not `self.size`: the size of an argument's memory may be a symbol of its own, which no argument tells.
+        all_there = expr_of(val.numel()) * val.element_size() == expr_of(val.untyped_storage().nbytes())
         return all_there and memory_order([self.size(n) for n in val.shape], [self.size(s) for s in val.stride()]) is not None
 
     def has_gaps(self, node):
