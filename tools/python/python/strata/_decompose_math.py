@@ -5,9 +5,11 @@ import math
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from ._decompose_pooling import wide
-
 aten = torch.ops.aten
+
+
+def _of_nothing(*tensors):
+    return any(statically_known_true(t.numel() == 0) for t in tensors)
 
 
 def _extreme_number(compare, strictly):
@@ -26,7 +28,7 @@ def _extreme_number(compare, strictly):
 
 def _addbmm(x, batch1, batch2, *, beta=1, alpha=1):
     """The sum of the batch's products is one product over a longer dimension."""
-    if not x.is_floating_point() or statically_known_true(batch1.numel() == 0):
+    if _of_nothing(batch1):
         return NotImplemented
     n, rows, inner = batch1.shape
     left = batch1.transpose(0, 1).reshape(rows, n * inner)
@@ -74,10 +76,6 @@ def _slope(difference, distance, p):
     else:
         slope = difference * difference.abs().pow(p - 2) / distance.pow(p - 1)
     return torch.where(distance == 0, 0, slope)
-
-
-def _of_nothing(*tensors):
-    return any(statically_known_true(t.numel() == 0) for t in tensors)
 
 
 def _cdist_forward(x1, x2, p, compute_mode):

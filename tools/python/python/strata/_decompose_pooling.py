@@ -4,8 +4,8 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch._prims_common import suggest_memory_format
 from torch._decomp import decomposition_table
+from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ._decompositions import whole
