@@ -75,7 +75,7 @@ UNARY = {
 REDUCTIONS = {
     "sum": torch.sum, "rows": lambda x: x.sum(1), "same": lambda x: x.sum(0, dtype=x.dtype), "max": lambda x: x.max(), "maxima": lambda x: x.max(1),
     "minima": lambda x: x.min(0), "amax": lambda x: x.amax(0), "argmax": torch.argmax, "argmin": lambda x: x.argmin(1), "prod": lambda x: x.prod(1),
-    "any": lambda x: x.any(1), "all": torch.all, "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(0, dtype=x.dtype), "sort": lambda x: x.sort(1, stable=True),
+    "any": lambda x: x.any(1), "all": torch.all, "cumsum": lambda x: x.cumsum(1), "cumprod": lambda x: x.cumprod(0, dtype=x.dtype), "sort": lambda x: x.sort(stable=True, dim=1),
     "top": lambda x: x.topk(3).values, "median": lambda x: x.median(1).values,
     "mean": lambda x: x.float().mean(1),
 }
