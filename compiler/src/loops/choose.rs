@@ -140,7 +140,9 @@ fn sort(group: &Group<'_>, s: &Sort, target: &Target) -> Schedule {
         // A pair a thread, from a warp to 1024 threads.
         DeviceKind::Cuda => Schedule::Sort {
             threads: ((length + 1) as u64 / 2).next_power_of_two().clamp(32, 1024) as i64,
-            shared: source.shape[s.dim].as_const().is_some_and(|n| n <= SORT_BYTES / shared_bytes(source.dtype)),
+            shared: source.shape[s.dim]
+                .as_const()
+                .is_some_and(|n| n <= SORT_BYTES / shared_bytes(source.dtype)),
         },
         DeviceKind::Cpu => {
             let steps = i64::from(64 - (length as u64).leading_zeros());
