@@ -34,16 +34,15 @@ pub(super) fn extract<'c, 'a>(
     strides: &[i64],
 ) -> Value<'c, 'a> {
     let strides: Vec<_> = strides.iter().map(|&s| Size::Static(s)).collect();
-    // An empty slice may start behind the last element; MLIR's must start at one.
-    let starts = |(offset, size): (&Size<'c, 'a>, &Size<'c, 'a>)| match size {
-        Size::Static(0) => Size::Static(0),
-        _ => *offset,
-    };
-    let offsets: Vec<_> = offsets.iter().zip(sizes).map(starts).collect();
-    let parts = [e.split(&offsets), e.split(sizes), e.split(&strides)];
+    let ty = tensor_of(e, dtype, sizes);
+    // An empty slice may start behind the last element, or where there is none; MLIR's must start at one.
+    if sizes.iter().any(|s| matches!(s, Size::Static(0))) {
+        let sizes = e.split(sizes).1;
+        return e.b().value("tensor.empty", &sizes, ty, &[]);
+    }
+    let parts = [e.split(offsets), e.split(sizes), e.split(&strides)];
     let mut operands = vec![x];
     parts.iter().for_each(|(_, v)| operands.extend(v));
-    let ty = tensor_of(e, dtype, sizes);
     let segments = e.segments(&[1, parts[0].1.len(), parts[1].1.len(), parts[2].1.len()]);
     e.b().value(
         "tensor.extract_slice",

@@ -161,7 +161,9 @@ fn window_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
             );
         }
         let size = window_size(&x.shape[d], low[d], high[d], window[d], dilation[d], strides[d]);
-        if size.as_const().is_some_and(|s| s < 1) {
+        // A batch of nothing stays one.
+        let empty = x.shape[d].as_const() == Some(0) && size.as_const() == Some(0);
+        if size.as_const().is_some_and(|s| s < 1) && !empty {
             return Violation::err(
                 "C4",
                 format!("the window does not fit into dimension {d} of size {}", x.shape[d]),

@@ -89,3 +89,14 @@ def test_gradients_go_where_the_elements_came_from():
     (want,) = torch.autograd.grad(f(x), x)
     (got,) = torch.autograd.grad(torch.compile(f, backend="strata")(x), x)
     torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_running_extremes(dtype):
+    def f(x):
+        return [torch.cummax(x, 0), torch.cummin(x, 1), torch.cummax(x, -1)]
+
+    check(f, data(dtype, 5, 37, 3))
+    check(f, data(dtype, 4, 9, 2), dynamic=True)
+    if dtype == torch.float32:
+        check(lambda x, y: (torch.cummax(x, 0), torch.cummin(y, 1)), torch.tensor(2.0), torch.empty(3, 0))

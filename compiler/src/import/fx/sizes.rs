@@ -83,9 +83,12 @@ impl Sizes {
         Expr::sym(i)
     }
 
-    /// The size with every defined symbol replaced by what it stands for, for comparisons.
+    /// The size with every defined symbol replaced by what it stands for, for comparisons. A definition may name others before it.
     pub fn expand(&self, e: &Expr) -> Expr {
-        e.substitute(&|s| self.symbols[s.0 as usize].definition.clone().unwrap_or_else(|| s.into()))
+        e.substitute(&|s| match &self.symbols[s.0 as usize].definition {
+            Some(definition) => self.expand(definition),
+            None => s.into(),
+        })
     }
 
     /// Whether two sizes are equal, as far as can be told.
