@@ -115,13 +115,26 @@ impl<'c, 'a> Sorted<'c, 'a> {
             };
             cx.reshape(v, &n.result(i)?.shape)
         };
-        Ok(vec![Some(part(self.values, 0)?), Some(part(self.places, 1)?)])
+        with_places(n, part(self.values, 0)?, |i| part(self.places, i))
     }
 
     /// One element of each row.
     fn at(&self, cx: &Cx<'c, 'a>, v: Value<'c, 'a>, i: &Expr) -> One<'c, 'a> {
         cx.slice(v, self.dim, i, &(i.clone() + Expr::from(1)), 1)
     }
+}
+
+/// The results of a node: values, and positions where it has them.
+fn with_places<'c, 'a>(
+    n: &Node,
+    values: Value<'c, 'a>,
+    places: impl Fn(usize) -> One<'c, 'a>,
+) -> Many<'c, 'a> {
+    let mut results = vec![Some(values)];
+    if n.out.len() > 1 {
+        results.push(Some(places(1)?));
+    }
+    Ok(results)
 }
 
 /// Which elements are no numbers.
@@ -170,9 +183,5 @@ fn median<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, others: bool) -> Many<'c, 'a> {
         let first = cx.b.graph1("arg_reduce", &[sorted.source], &attrs)?;
         (values, pick(sorted.places, first)?)
     };
-    let mut results = vec![Some(cx.reshape(values, &n.result(0)?.shape)?)];
-    if n.out.len() > 1 {
-        results.push(Some(cx.reshape(places, &n.result(1)?.shape)?));
-    }
-    Ok(results)
+    with_places(n, cx.reshape(values, &n.result(0)?.shape)?, |i| cx.reshape(places, &n.result(i)?.shape))
 }
