@@ -250,7 +250,13 @@ impl Callable {
                 (Ready::AsSaid, Made::Given(i)) => given.get_item(*i)?,
                 (Ready::Size(n), _) => n.into_pyobject(py)?.into_any(),
                 (Ready::Alias(i, shape, strides, offset), _) => {
-                    part_of(&given.get_item(*i)?, shape, strides, *offset)?
+                    // One that lay otherwise than was promised has been copied to lie so.
+                    let number = self.spec.arguments.iter().position(|a| a.source.is(*i));
+                    let base = match number {
+                        Some(number) => self.object(given, number, copies)?.into_owned(),
+                        None => given.get_item(*i)?,
+                    };
+                    part_of(&base, shape, strides, *offset)?
                 }
                 (Ready::Spread(dense, strides), Made::Output { dtype, device, .. }) => {
                     let dense = self.tensor(torch, given, dense, dtype, outputs, &mut own, copies)?;

@@ -24,6 +24,13 @@ pub enum Source {
     Held(Py<PyAny>),
 }
 
+impl Source {
+    /// Whether it is that argument of the call.
+    pub fn is(&self, given: usize) -> bool {
+        matches!(self, Self::Given(i) if *i == given)
+    }
+}
+
 /// What an argument is.
 pub enum Kind {
     /// A tensor with these strides, as PyTorch has its dimensions, and their order in memory.

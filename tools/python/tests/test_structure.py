@@ -153,3 +153,18 @@ def test_dynamic_structure():
             for got, want in zip(compiled(x, w), f(x, w)):
                 torch.testing.assert_close(got, want)
     assert strata.counters()["compiles"] == 1 and strata.counters()["eager_graphs"] == 0, strata.events()
+
+
+def test_a_view_of_an_argument_that_lies_otherwise_than_it_was_traced():
+    """AOTAutograd's own users have no guards: what comes is copied where it does not lie as promised, and the view is one of the copy."""
+    from strata import _backend
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def f(x):
+        return [x[1:], x * 2]
+
+    traced = make_fx(f, tracing_mode="fake")(torch.randn(4))
+    run, _ = _backend._compile_parts(traced, [torch.randn(4)], "forward", {})
+    for x in (torch.randn(4), torch.randn(8)[::2], torch.randn(1).expand(4)):
+        for got, want in zip(run([x]), f(x)):
+            assert torch.equal(got, want)
