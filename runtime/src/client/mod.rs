@@ -352,7 +352,9 @@ fn describe(status: ExitStatus) -> String {
 fn newest_file(dir: &Path) -> Option<PathBuf> {
     let files = std::fs::read_dir(dir).ok()?.filter_map(|entry| {
         let path = entry.ok()?.path();
-        let meta = path.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        // Others write their own here: the PyTorch package scripts.
+        let meta =
+            path.metadata().ok().filter(|m| m.is_file() && path.extension().is_none_or(|e| e != "py"))?;
         Some((meta.modified().ok()?, path))
     });
     files.max().map(|(_, path)| path)
