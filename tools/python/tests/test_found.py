@@ -9,7 +9,8 @@ import torch
 import strata
 from conftest import compare, same_strides
 
-FOUND = sorted((pathlib.Path(__file__).resolve().parents[2] / "suites" / "random_graphs" / "found").glob("*.py"))
+HERE = pathlib.Path(__file__).resolve().parents[2] / "suites" / "random_graphs"
+FOUND = sorted((HERE / "found").glob("*.py"))
 
 
 def load(file):
@@ -21,10 +22,10 @@ def load(file):
 
 @pytest.mark.parametrize("file", FOUND, ids=lambda f: f.stem)
 def test_it_no_longer_fails(file):
-    m = load(file)
+    m, run = load(file), load(HERE / "rerun.py").run
     given, ours = m.inputs(), m.inputs()
-    want = m.run(m.program, given)
-    got = m.run(torch.compile(m.program, backend="strata", fullgraph=True, dynamic=bool(m.DYNAMIC)), ours)
+    want = run(m.program, given, m.GRAD)
+    got = run(torch.compile(m.program, backend="strata", fullgraph=True, dynamic=bool(m.DYNAMIC)), ours, m.GRAD)
     compare(got, want)
     same_strides(got, want)
     shared = lambda results, inputs: [[r.untyped_storage().data_ptr() == i.untyped_storage().data_ptr() for i in inputs] for r in results if r is not None and r.numel()]

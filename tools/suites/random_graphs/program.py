@@ -9,6 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import rerun
+
 FLOATS = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 INTEGERS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8}
 DTYPES = FLOATS | INTEGERS | {"b1": torch.bool}
@@ -166,20 +168,12 @@ def inputs():
 GRAD, DYNAMIC = {grad}, {dynamic}
 
 
-def run(f, given):
-    results = f(*given)
-    if GRAD:
-        leaves = [a for a in given if a.requires_grad]
-        roots = [r for r in results if r.requires_grad]
-        results = [*results, *torch.autograd.grad(roots, leaves, [torch.ones_like(r) for r in roots], allow_unused=True)]
-    return [*results, *given]
+{run}
 
+{show}
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    compiled = torch.compile(program, backend="strata", fullgraph=True{compile_args})
-    for want, got in zip(run(program, inputs()), run(compiled, inputs())):
-        print("PyTorch", want, "\\nStrata ", got)
+    show(program, inputs, GRAD, DYNAMIC)
 '''
 
 
@@ -194,5 +188,6 @@ def script(program, title):
         inputs=inputs,
         grad=program.grad,
         dynamic=program.dynamic,
-        compile_args=", dynamic=True" if program.dynamic else "",
+        run=inspect.getsource(rerun.run),
+        show=inspect.getsource(rerun.show),
     )
