@@ -7,7 +7,7 @@ usage   python run.py correctness|measure
         --out FOLDER           gets results.jsonl (a line a row, as it comes), log.txt and summary.txt; default: h200-out
         --budget S             seconds for the stage; default 530
         --patience N           a step is ended at N times its seconds; default 2
-        --jobs J               steps at once in `correctness`; default: a third of the processors. `measure` runs one at a time
+        --jobs J               steps at once in `correctness`, shared out among the GPUs; default: a third of the processors. `measure` runs one at a time
         --only STEP,…          steps by name, * matches anything; --list shows them with their seconds, in order of importance
         --device cpu --small   a dry run: that everything runs; the figures say nothing
 
@@ -100,12 +100,19 @@ def environment(args, top):
     return env
 
 
+def gpus():
+    """The GPUs' numbers, as CUDA_VISIBLE_DEVICES takes them."""
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return given.split(",") if given else [str(i) for i in range(len(list(pathlib.Path("/proc/driver/nvidia/gpus").glob("*"))) or 1)]
+
+
 class Run:
     """Runs steps within the budget and writes down what comes."""
 
     def __init__(self, args, top):
         self.args, self.top, self.env = args, top, environment(args, top)
         self.end, self.lock, self.done, self.rows, self.children = time.time() + args.budget, threading.Lock(), [], [], set()
+        self.gpus = gpus() if args.device == "cuda" else []
         args.out.mkdir(parents=True, exist_ok=True)
         self.results, self.log = (open(args.out / name, "a") for name in ("results.jsonl", "log.txt"))
 
@@ -121,7 +128,7 @@ class Run:
             print(f"=== {step.name}: {status} in {row['seconds']} s  {reason}\n{output[-TAIL:]}", file=self.log, flush=True)
             print(f"{status:10s} {step.name:34s} {row['seconds']:7.1f} s  {reason[:120]}", flush=True)
 
-    def one(self, step):
+    def one(self, step, worker):
         began, left = time.time(), self.end - time.time()
         if step.missing:
             return self.finished(step, "skipped", began, step.missing)
@@ -131,6 +138,8 @@ class Run:
         folder = self.top / re.sub(r"\W", "_", step.name)
         folder.mkdir()
         env = self.env | {f: str(folder / f.lower()) for f in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "STRATA_CACHE_DIR")} | step.env
+        if self.gpus and not step.all_gpus:
+            env["CUDA_VISIBLE_DEVICES"] = self.gpus[worker % len(self.gpus)]
         rows, text = folder / "rows.json", folder / "output.txt"
         with open(text, "wb") as out:
             told = {steps.ROWS: rows, steps.LIMIT: max(5, int(limit) - 20)}
@@ -158,18 +167,18 @@ class Run:
         for step in todo:
             waiting.put(step)
 
-        def work():
+        def work(worker):
             while True:
                 try:
                     step = waiting.get_nowait()
                 except queue.Empty:
                     return
                 try:
-                    self.one(step)
+                    self.one(step, worker)
                 except Exception as e:
                     self.finished(step, "failed", time.time(), f"{type(e).__name__}: {e}")
 
-        threads = [threading.Thread(target=work) for _ in range(self.args.jobs if self.args.stage == "correctness" else 1)]
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(self.args.jobs if self.args.stage == "correctness" else 1)]
         for t in threads:
             t.start()
         for t in threads:

@@ -29,6 +29,7 @@ class Step:
     env: dict = dataclasses.field(default_factory=dict)
     missing: str | None = None  # why it cannot run here
     prints: bool = False  # its row is the last line that it prints
+    all_gpus: bool = False  # the others see one
 
 
 def correctness(args):
@@ -44,7 +45,9 @@ def correctness(args):
     only = ["--only", "add", "--only", "exp"] if args.small else []
     # On a GPU, where whole samples take tens of ms; a few processes share it.
     yield Step("strict pointwise", 100, [SUITES / "opinfo", *flags, "--numerics", "strict", "--mode", "forward", "--kind", "pointwise", "--together", "--jobs", 1 if args.small else 4, "--limit", LIMIT, *only, "--json", ROWS])
-    yield from (check(n, 40) for n in ("recorded", "streams", "triton_kernel", "ddp"))
+    yield Step("op database", 280, [SUITES / "opinfo", *flags, "--mode", "forward", "--mode", "backward", "--jobs", 1 if args.small else 8, "--limit", LIMIT, *only, "--json", ROWS])
+    yield from (check(n, 40) for n in ("recorded", "streams", "triton_kernel"))
+    yield dataclasses.replace(check("ddp", 60), all_gpus=True)
     yield from (captioning[n] for n in ("dynamic_eager_32", "dynamic_8_static", "modular", "regional", "static_optimizer"))
     yield from (model(n, s) for n, s in rest.items())
     yield Step("tests of the contract", 80, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(["-k", "stream or graph or gpu"] if args.small else []), TESTS / "test_contract.py"])
