@@ -253,7 +253,8 @@ def Graph_CallOp : Graph_DeclaredOp<"call", [DeclareOpInterfaceMethods<SymbolUse
 }
 def Graph_CustomCallOp : Op<Graph_Dialect, "custom_call", []> {
   let summary = "an op without a lowering, run by the embedding program";
-  let arguments = (ins Variadic<AnyRankedTensor>:$operands, StrAttr:$target, StrAttr:$payload, StrAttr:$reason, Graph_DimsAttr:$symbols);
+  let arguments = (ins Variadic<AnyRankedTensor>:$operands, StrAttr:$target, StrAttr:$payload, StrAttr:$reason, Graph_DimsAttr:$symbols,
+                       OptionalAttr<DenseI64ArrayAttr>:$layouts, OptionalAttr<Graph_DimsAttr>:$sizes, OptionalAttr<DenseI64ArrayAttr>:$as_is);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = "$target `(` $operands `)` `symbols` `=` $symbols `payload` $payload `reason` $reason attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

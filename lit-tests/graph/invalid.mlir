@@ -504,3 +504,27 @@ func.func @signed(%x: tensor<2xsi8>) {
   %0 = graph.neg %x : tensor<2xsi8>
   return
 }
+// -----
+func.func @custom_call_c1_count(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{has 2 entries for 4 dimensions [C1]}}
+  %0 = graph.custom_call "f"(%x) symbols = <> payload "{}" reason "" {layouts = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}
+// -----
+func.func @custom_call_c1_twice(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{dimension 1 occurs twice [C1]}}
+  %0 = graph.custom_call "f"(%x) symbols = <> payload "{}" reason "" {layouts = array<i64: 1, 1, 0, 1>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}
+// -----
+func.func @custom_call_c2(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{has 1 sizes for 2 dimensions of operands [C2]}}
+  %0 = graph.custom_call "f"(%x) symbols = <> payload "{}" reason "" {sizes = #graph.dims<2>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}
+// -----
+func.func @custom_call_c3(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{names operand 1 of 1 [C3]}}
+  %0 = graph.custom_call "f"(%x) symbols = <> payload "{}" reason "" {as_is = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}

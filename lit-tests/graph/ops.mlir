@@ -209,3 +209,10 @@ func.func @calls(%x: tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph
   %1 = graph.custom_call "aten.mode"(%0) symbols = <s0> payload "{}" reason "no lowering" : (tensor<?xf32, #graph.dims<s0 * 2>>) -> tensor<?xf32, #graph.dims<s0 * 2>>
   return %1 : tensor<?xf32, #graph.dims<s0 * 2>>
 }
+
+// CHECK-LABEL: func.func @call_layouts(
+func.func @call_layouts(%x: tensor<3x8xf32>, %y: tensor<1x2xf32>) -> tensor<5x4xf32> {
+  // CHECK: graph.custom_call "aten.mode"(%{{.*}}, %{{.*}}) symbols = <> payload "{}" reason "" {as_is = array<i64: 1>, layouts = array<i64: 1, 0, 0, 1, 1, 0>, sizes = #graph.dims<6, 3, 7, 2>} : (tensor<3x8xf32>, tensor<1x2xf32>) -> tensor<5x4xf32>
+  %0 = graph.custom_call "aten.mode"(%x, %y) symbols = <> payload "{}" reason "" {as_is = array<i64: 1>, layouts = array<i64: 1, 0, 0, 1, 1, 0>, sizes = #graph.dims<6, 3, 7, 2>} : (tensor<3x8xf32>, tensor<1x2xf32>) -> tensor<5x4xf32>
+  return %0 : tensor<5x4xf32>
+}

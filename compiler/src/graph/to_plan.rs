@@ -1,5 +1,6 @@
 //! The plan of a module whose kernels are compiled: the entry function's ops become steps over buffers.
 
+mod call;
 mod facts;
 mod product;
 
@@ -409,8 +410,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                 }));
             }
             "custom_call" => {
-                let inputs = op.operands().map(|v| self.of(v)).collect();
-                let outputs = op.results().map(|r| self.written(r.into())).collect::<Result<_, _>>()?;
+                let (inputs, outputs) = self.call_buffers(op, view)?;
                 self.plan.steps.push(Step::HostCall(HostCall {
                     name: view.str("target").to_owned(),
                     payload: view.str("payload").to_owned(),

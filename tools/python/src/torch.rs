@@ -225,9 +225,15 @@ impl Torch {
         for name in ["dtype", "device"] {
             kwargs.set_item(name, t.getattr(name)?)?;
         }
-        let args = (t.getattr("shape")?, strides);
+        // Of elements that are repeated one is kept.
+        let shape: Vec<i64> = t.getattr("shape")?.extract()?;
+        let mut one_of_each = t.call_method0("detach")?;
+        for (d, _) in strides.iter().zip(&shape).enumerate().filter(|(_, (s, n))| **s == 0 && **n > 1) {
+            one_of_each = one_of_each.call_method1("narrow", (d, 0, 1))?;
+        }
+        let args = (one_of_each.getattr("shape")?, strides);
         let new = self.module.bind(t.py()).call_method("empty_strided", args, Some(&kwargs))?;
-        new.call_method1("copy_", (t.call_method0("detach")?,))
+        new.call_method1("copy_", (one_of_each,))?.call_method1("expand", (shape,))
     }
 
     /// A tensor with its elements' bits read as another type of the same width.

@@ -25,6 +25,8 @@ const FUNCTIONS: &[&str] = &[
     "aten.exp2",
     "aten.expm1",
     "aten.gelu",
+    "aten.hardsigmoid",
+    "aten.hardswish",
     "aten.hypot",
     "aten.i0",
     "aten.ldexp",

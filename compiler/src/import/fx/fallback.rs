@@ -1,12 +1,14 @@
 //! Ops that the embedding program runs: `graph.custom_call` with what it needs to call them again.
 
-use super::lower::{Cx, Many};
-use super::model::Node;
+use super::lower::{Cx, Many, One, Refusal};
+use super::model::{Meta, Node};
+use melior::ir::Value;
 use serde_json::{Map, Value as Json, json};
+use strata_dialects::reference::Scalar;
 use strata_dialects::{Attr, TensorType};
 use strata_runtime::sym::Expr;
 
-/// Ops whose result depends on how the operand lies in memory, which is not kept.
+/// Ops whose result depends on how the operand lies in memory, which is kept of dense ones.
 const READ_MEMORY: [&str; 4] =
     ["aten.as_strided", "aten.as_strided_copy", "aten.as_strided_scatter", "aten.view_as_complex"];
 
@@ -14,40 +16,125 @@ const READ_MEMORY: [&str; 4] =
 ///
 /// The payload is `{"op": name, "args": {…}, "in": [types], "out": [types]}`: PyTorch's element types of operands and results
 /// (`null` for what is no tensor), and the arguments as the package wrote them, with `{"tensor": k}` for operand k and `{"symbol": k}`
-/// for the call's integer argument k.
+/// for the call's integer argument k. Operands and results lie in memory as PyTorch's own would.
 pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<'c, 'a> {
-    let mut call = Call { cx, operands: Vec::new(), types: Vec::new(), symbols: Vec::new() };
+    let mut call = Call {
+        cx,
+        operands: Vec::new(),
+        types: Vec::new(),
+        symbols: Vec::new(),
+        layouts: Vec::new(),
+        sizes: Vec::new(),
+        as_is: Vec::new(),
+    };
     let mut args = Map::new();
     for (name, value) in n.raw.as_object().into_iter().flatten() {
         args.insert(name.clone(), call.argument(value, n)?);
     }
-    let Call { operands, types, symbols, .. } = call;
-    let results: Vec<TensorType> =
-        n.out.iter().flatten().map(|m| TensorType { dtype: m.dtype, shape: m.shape.clone() }).collect();
+    let Call { operands, types, symbols, mut layouts, sizes, as_is, .. } = call;
+    let mut results = Vec::new();
+    for m in n.out.iter().flatten() {
+        let order = m.order.clone().unwrap_or_else(|| (0..m.shape.len()).collect());
+        results
+            .push(TensorType { dtype: m.dtype, shape: order.iter().map(|&d| m.shape[d].clone()).collect() });
+        layouts.extend(inverse(&order));
+    }
     let out: Vec<Json> = n.out.iter().map(|m| m.as_ref().map_or(Json::Null, |m| json!(m.torch))).collect();
     if results.is_empty() {
         return Err(format!("its result is no tensor, and {reason}").into());
     }
     let payload = json!({ "op": n.op, "args": args, "in": types, "out": out });
-    let attrs = [
+    let mut attrs = vec![
         ("target", Attr::Str(n.op.clone())),
         ("payload", Attr::Str(payload.to_string())),
         ("reason", Attr::Str(reason.to_owned())),
         ("symbols", Attr::Dims(symbols)),
     ];
+    let ranks = || operands.iter().map(|&v| cx.ty(v)).chain(results.iter().cloned()).map(|t| t.rank());
+    if layouts != ranks().flat_map(|rank| 0..rank as i64).collect::<Vec<_>>() {
+        attrs.push(("layouts", Attr::Ints(layouts)));
+    }
+    if sizes.iter().any(|(whole, seen)| whole != seen) {
+        attrs.push(("sizes", Attr::Dims(sizes.into_iter().map(|(_, seen)| seen).collect())));
+    }
+    if !as_is.is_empty() {
+        attrs.push(("as_is", Attr::Ints(as_is)));
+    }
     let mut values = cx.b.graph_as("custom_call", &operands, &attrs, &results)?.into_iter();
-    Ok(n.out.iter().map(|m| m.as_ref().and_then(|_| values.next())).collect())
+    let mut out = Vec::new();
+    for m in &n.out {
+        out.push(match (m, m.as_ref().and_then(|_| values.next())) {
+            (Some(Meta { order: Some(order), .. }), Some(v)) => Some(cx.transpose(v, &positions(order))?),
+            (_, v) => v,
+        });
+    }
+    Ok(out)
+}
+
+/// Where each dimension stands in an order.
+fn positions(order: &[usize]) -> Vec<usize> {
+    let mut at = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(k, &d)| at[d] = k);
+    at
+}
+
+fn inverse(order: &[usize]) -> impl Iterator<Item = i64> {
+    positions(order).into_iter().map(|d| d as i64)
 }
 
 struct Call<'x, 'c, 'a> {
     cx: &'x mut Cx<'c, 'a>,
-    operands: Vec<melior::ir::Value<'c, 'a>>,
+    operands: Vec<Value<'c, 'a>>,
     types: Vec<String>,
     symbols: Vec<Expr>,
+    /// Which dimension of what is passed each dimension is.
+    layouts: Vec<i64>,
+    /// Sizes of the dimensions in memory, and as the op sees them.
+    sizes: Vec<(Expr, Expr)>,
+    /// Operands that are passed as they lie.
+    as_is: Vec<i64>,
 }
 
-impl Call<'_, '_, '_> {
-    fn argument(&mut self, arg: &Json, n: &Node) -> Result<Json, super::lower::Refusal> {
+impl<'c, 'a> Call<'_, 'c, 'a> {
+    /// An operand, its dimensions in the order of memory: libraries read strides and trust that these are what PyTorch makes them.
+    fn operand(&mut self, name: &str, value: Value<'c, 'a>, meta: &Meta) -> Result<(), Refusal> {
+        let rank = meta.shape.len();
+        let (mut value, mut order, mut whole) = (value, (0..rank).collect(), meta.shape.clone());
+        match (&meta.order, &meta.part) {
+            (Some(dense), _) => order = dense.clone(),
+            _ if self.cx.with_gaps.contains(name) => self.as_is.push(self.operands.len() as i64),
+            (None, Some(part)) => {
+                (order, whole) = (part.order.clone(), part.shape.clone());
+                value = self.part(value, &meta.shape, &whole)?;
+            }
+            (None, None) => {}
+        }
+        self.layouts.extend(inverse(&order));
+        self.sizes.extend(whole.into_iter().zip(meta.shape.iter().cloned()));
+        self.operands.push(self.cx.transpose(value, &order)?);
+        self.types.push(meta.torch.clone());
+        Ok(())
+    }
+
+    /// A tensor cut or filled up with zeros to other sizes.
+    fn part(&self, value: Value<'c, 'a>, shape: &[Expr], whole: &[Expr]) -> One<'c, 'a> {
+        let (mut value, mut high) = (value, vec![Expr::from(0); shape.len()]);
+        for (d, (n, w)) in shape.iter().zip(whole).enumerate() {
+            if *w == Expr::from(1) {
+                value = self.cx.slice(value, d, &Expr::from(0), &Expr::from(1), 1)?;
+            } else {
+                high[d] = w.clone() - n.clone();
+            }
+        }
+        if high.iter().all(|e| *e == Expr::from(0)) {
+            return Ok(value);
+        }
+        let zero = self.cx.scalar(self.cx.ty(value).dtype, Scalar::I(0))?;
+        let amounts = [("low", Attr::Dims(vec![Expr::from(0); shape.len()])), ("high", Attr::Dims(high))];
+        Ok(self.cx.b.graph1("pad", &[value, zero], &amounts)?)
+    }
+
+    fn argument(&mut self, arg: &Json, n: &Node) -> Result<Json, Refusal> {
         Ok(match arg {
             Json::Array(list) => {
                 Json::Array(list.iter().map(|a| self.argument(a, n)).collect::<Result<_, _>>()?)
@@ -56,15 +143,13 @@ impl Call<'_, '_, '_> {
                 if let Some(name) = o.get("node").and_then(Json::as_str) {
                     let value = self.cx.value(name, 0)?;
                     let meta = self.cx.meta(name, 0).ok_or("an operand without type")?;
-                    if READ_MEMORY.contains(&n.base()) && !meta.is_contiguous() {
-                        return Err(format!(
-                            "{} reads the memory of an operand that is not contiguous",
-                            n.op
-                        )
-                        .into());
+                    let meta = meta.clone();
+                    if READ_MEMORY.contains(&n.base()) && meta.order.is_none() {
+                        return Err(
+                            format!("{} reads the memory of an operand that is not dense", n.op).into()
+                        );
                     }
-                    self.types.push(meta.torch.clone());
-                    self.operands.push(value);
+                    self.operand(name, value, &meta)?;
                     return Ok(json!({ "tensor": self.operands.len() - 1 }));
                 }
                 if let Some(size) = o.get("size") {

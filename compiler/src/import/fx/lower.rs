@@ -3,7 +3,7 @@
 use super::model::{Arg, Meta, Node};
 use super::sizes::Sizes;
 use melior::ir::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use strata_dialects::reference::Scalar;
 use strata_dialects::{Attr, Builder, RefTensor, TensorType, Violation};
 use strata_runtime::DType;
@@ -46,6 +46,8 @@ pub struct Cx<'c, 'a> {
     pub strict: bool,
     /// Whether the function runs on a GPU.
     pub gpu: bool,
+    /// Arguments that lie in memory with gaps.
+    pub with_gaps: BTreeSet<String>,
     values: BTreeMap<String, Vec<Option<Value<'c, 'a>>>>,
     metas: BTreeMap<String, Vec<Option<Meta>>>,
 }
@@ -53,7 +55,8 @@ pub struct Cx<'c, 'a> {
 impl<'c, 'a> Cx<'c, 'a> {
     /// A function without values.
     pub fn new(b: Builder<'c, 'a>, sizes: Sizes) -> Self {
-        Self { b, sizes, strict: false, gpu: false, values: BTreeMap::new(), metas: BTreeMap::new() }
+        let (strict, gpu, with_gaps) = (false, false, BTreeSet::new());
+        Self { b, sizes, strict, gpu, with_gaps, values: BTreeMap::new(), metas: BTreeMap::new() }
     }
 
     /// Enters the results of a node.

@@ -73,12 +73,15 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     cx.strict = graph.strict;
     cx.gpu = graph.gpu;
     for (i, input) in graph.inputs.iter().enumerate() {
-        if let Input::Tensor { meta, permutation, .. } = input {
+        if let Input::Tensor { meta, permutation, strides, .. } = input {
             let mut value: Value = block.argument(i).map_err(|e| e.to_string())?.into();
             if let Some(p) = permutation {
                 let mut inverse = vec![0; p.len()];
                 p.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
                 value = cx.transpose(value, &inverse).map_err(|e| e.0)?;
+            }
+            if strides.is_some() {
+                cx.with_gaps.insert(input.name().to_owned());
             }
             cx.define(input.name(), vec![Some(value)], vec![Some(meta.clone())]);
         }

@@ -83,13 +83,17 @@ pub struct Meta {
     pub shape: Vec<Expr>,
     /// The order of its dimensions in PyTorch's memory, where it is dense there.
     pub order: Option<Vec<usize>>,
+    /// How it lies in PyTorch's memory where it is not dense there, but part of a dense tensor or repeated.
+    pub part: Option<Part>,
 }
 
-impl Meta {
-    /// Whether PyTorch has it row-major.
-    pub fn is_contiguous(&self) -> bool {
-        self.order.as_ref().is_some_and(|o| o.iter().enumerate().all(|(i, &d)| i == d))
-    }
+/// How a tensor lies in memory that it does not fill.
+#[derive(Clone)]
+pub struct Part {
+    /// The order of the dimensions.
+    pub order: Vec<usize>,
+    /// Sizes of what lies densely: larger along one dimension, or 1 where elements are repeated.
+    pub shape: Vec<Expr>,
 }
 
 /// An op of the graph.
@@ -235,7 +239,18 @@ fn meta(json: &Json, sizes: &mut Sizes) -> Result<Meta, String> {
         shape.push(sizes.affine(&e));
     }
     let order = permutation(&json["order"], shape.len())?;
-    Ok(Meta { torch, dtype, native, shape, order })
+    let part = match permutation(&json["part"]["order"], shape.len())? {
+        None => None,
+        Some(order) => {
+            let mut whole = Vec::new();
+            for e in list(&json["part"], "shape")? {
+                let e = sizes.parse(e)?;
+                whole.push(sizes.affine(&e));
+            }
+            (whole.len() == shape.len()).then_some(Part { order, shape: whole })
+        }
+    };
+    Ok(Meta { torch, dtype, native, shape, order, part })
 }
 
 /// The element type of that name in PyTorch, and whether it means the same.

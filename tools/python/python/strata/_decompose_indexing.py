@@ -64,6 +64,9 @@ def _nonzero_static(x, *, size, fill_value=-1):
     for length in reversed(x.shape):
         columns.append(torch.where(found < 0, fill_value, rest % length))
         rest = rest.div(length, rounding_mode="floor")
+    if x.device.type == "cuda":
+        # A column each, as PyTorch's kernel writes them.
+        return torch.stack(columns[::-1], 0).t()
     return torch.stack(columns[::-1], 1)
 
 

@@ -320,7 +320,9 @@ def _replication_backward(n):
 
 def _max_unpool2d(x, indices, output_size):
     flat = decomposition_table[aten.max_unpool2d.default](x, indices, output_size)
-    return _like(flat, suggest_memory_format(x) if x.dim() == 4 else torch.contiguous_format)
+    # As PyTorch's kernels do it, if not its fake tensors.
+    keeps = x.dim() == 4 and x.device.type == "cpu"
+    return _like(flat, suggest_memory_format(x) if keeps else torch.contiguous_format)
 
 
 TABLE = {

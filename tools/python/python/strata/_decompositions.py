@@ -23,8 +23,8 @@ _FURTHER = """
 
 # Pointwise ops that PyTorch rounds otherwise than its decompositions of them do: whole in strict numerics, for PyTorch to run.
 _ROUNDED_AS_ONE = """
-    addcdiv addcmul elu gelu glu ldexp lerp log_sigmoid_forward logaddexp logaddexp2 logit mish sigmoid silu
-    sinc softplus special_log_ndtr special_ndtr special_xlog1py xlogy
+    addcdiv addcmul elu gelu glu hardsigmoid hardsigmoid_ hardswish hardswish_ ldexp lerp log_sigmoid_forward logaddexp logaddexp2 logit
+    mish mvlgamma sigmoid silu sinc _softmax_backward_data softplus special_log_ndtr special_ndtr special_xlog1py xlogy
 """
 
 _NATIVE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}

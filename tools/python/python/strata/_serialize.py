@@ -90,6 +90,21 @@ def memory_order(shape, strides):
     return order
 
 
+def part_of(shape, strides):
+    """How a tensor lies that fills no memory: the order of its dimensions there and the sizes of what does fill it, larger along the
+    innermost dimension (rows that begin at multiples of an alignment) or 1 where elements are repeated. None where it lies otherwise.
+    """
+    whole = [1 if isinstance(s, int) and s == 0 else n for n, s in zip(shape, strides)]
+    inner = [d for d, s in enumerate(strides) if isinstance(s, int) and s == 1 and whole[d] != 1]
+    rows = [whole[inner[0]]] if len(inner) == 1 else []
+    rows += [s for s in strides if rows and s not in (0, 1, *rows) and not (isinstance(s, int) and isinstance(rows[0], int) and not rows[0] < s <= rows[0] + 64)]
+    for size in rows or [None]:
+        tried = [size if d in inner and size is not None else n for d, n in enumerate(whole)]
+        if order := memory_order(tried, strides):
+            return order, tried
+    return None
+
+
 class _Serializer:
     def __init__(self, gm, given, name, strict=False):
         self.gm, self.given, self.name, self.strict = gm, given, name, strict
@@ -116,11 +131,14 @@ class _Serializer:
             raise Unsupported(f"a tensor on {t.device}")
         shape = [self.size(n) for n in t.shape]
         order = memory_order(shape, [self.size(s) for s in t.stride()])
-        return {
+        meta = {
             "dtype": str(t.dtype).removeprefix("torch."),
             "shape": [to_json(n) for n in shape],
             "order": order,
         }
+        if order is None and (part := part_of(shape, [self.size(s) for s in t.stride()])):
+            meta["part"] = {"order": part[0], "shape": [to_json(n) for n in part[1]]}
+        return meta
 
     def value_meta(self, node):
         if "val" not in node.meta:
@@ -310,7 +328,9 @@ class _Serializer:
             order, own = list(range(len(shape))), _contiguous(small)
         plain = order == list(range(len(order)))
         gaps = None
-        if own is not strides and not repeated:
+        if own is not strides and repeated:
+            own, gaps = strides, _as_json(shape, strides)
+        elif own is not strides:
             own, gaps = strides, _as_json(shape, strides)
             number, base = self.holder(val)
             whole = self.whole.get(memory_of(val))
