@@ -189,3 +189,36 @@ def test_the_gradient_of_a_filled_value_counts_each_index_once():
     out = torch.compile(lambda x, v: x.index_fill(1, index, v), backend="strata")(x, value)
     assert torch.autograd.grad(out.sum(), value)[0] == 10
     assert "aten._unique" in strata.events()[-1]["reason"]
+
+
+LISTS = {
+    "add": lambda f, x, y: (f._foreach_add(x, y, alpha=0.5), f._foreach_add(x, 2), f._foreach_add(x, [1.0, 2.0]), f._foreach_add(x, y[0][0, 0])),
+    "sub": lambda f, x, y: (f._foreach_sub(x, y), f._foreach_sub(x, 2)),
+    "div": lambda f, x, y: (f._foreach_div(x, y), f._foreach_div(x, 2), f._foreach_div(x, [1.0, 2.0])),
+    "addcdiv": lambda f, x, y: (f._foreach_addcdiv(x, y, y, 0.5), f._foreach_addcdiv(x, y, y, [0.5, 2.0])),
+    "addcmul": lambda f, x, y: (f._foreach_addcmul(x, x, y, 0.5), f._foreach_addcmul(x, x, y, [0.5, 2.0])),
+    "lerp": lambda f, x, y: (f._foreach_lerp(x, y, 0.25), f._foreach_lerp(x, y, y)),
+    "pow": lambda f, x, y: (f._foreach_pow(0.9, y), f._foreach_pow(x, 2), f._foreach_pow(x, [2, 3])),
+    "extremes": lambda f, x, y: (f._foreach_maximum(x, y), f._foreach_maximum(x, 0.1), f._foreach_minimum(x, [0.1, 0.2]), f._foreach_max(x)),
+    "clamp": lambda f, x, y: (f._foreach_clamp_max(x, y), f._foreach_clamp_min(x, 0.1)),
+    "norm": lambda f, x, y: (f._foreach_norm(x), f._foreach_norm(x, 1)),
+    "unary": lambda f, x, y: [g(x) for g in (f._foreach_neg, f._foreach_abs, f._foreach_exp, f._foreach_sign, f._foreach_trunc)] + [f._foreach_sqrt(y)],
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_tensors(name):
+    tensors = [t for shape in ((3, 5), (4, 2)) for t in (torch.randn(shape), torch.rand(shape) + 0.5)]
+    both(lambda a, b, c, d: [t for r in LISTS[name](torch, [a, c], [b, d]) for t in r], *tensors)
+
+
+def test_lists_that_are_written():
+    def f(*given):
+        x = [t.clone() for t in given]
+        torch._foreach_mul_(x, 2)
+        torch._foreach_add_(x[:2], x[2:])
+        torch._foreach_copy_(x[2:], x[:2])
+        torch._foreach_zero_(x[:1])
+        return x
+
+    both(f, torch.randn(3), torch.randn(2, 2), torch.randn(3), torch.randn(2, 2))

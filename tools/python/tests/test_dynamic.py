@@ -1,5 +1,7 @@
 """Sizes that change, and sizes that are only known when the graph runs."""
 
+import math
+
 import pytest
 import torch
 
@@ -190,3 +192,13 @@ def test_loops_over_sequences_of_growing_length():
         b, want = f(b, x)
         compare(got, want)
     assert strata.counters()["compiles"] == 2 and strata.counters()["eager_graphs"] == 0
+
+
+def test_sizes_that_are_rounded():
+    """As PyTorch's attention has it: a size divided, as a number with a fraction, and rounded up."""
+
+    def f(x):
+        n = x.shape[0]
+        return x.new_zeros(math.ceil(n / 32)) + x.amax(), x.new_ones(int(n / 3), math.floor(n / 4)) * x[0]
+
+    check(f, *[(torch.randn(n),) for n in (64, 65, 31, 33)], compiles=1, dynamic=True)

@@ -79,6 +79,10 @@ OPTIMIZERS = {
     "sgd": SGD,
     "adam": lambda p: torch.optim.Adam(p, 1e-2),
     "adamw": lambda p: torch.optim.AdamW(p, torch.tensor(1e-2), weight_decay=0.1),
+    # Lists of tensors, as on a GPU.
+    "sgd_lists": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01, foreach=True),
+    "adam_lists": lambda p: torch.optim.Adam(p, 1e-2, foreach=True, amsgrad=True),
+    "rmsprop_lists": lambda p: torch.optim.RMSprop(p, 1e-2, foreach=True, centered=True, momentum=0.5),
 }
 
 

@@ -39,6 +39,8 @@ def _index_put(x, indices, values, accumulate=False):
     if len(given) != 1 or given[0][1].dtype is not torch.bool or statically_known_true(values.numel() == 1):
         return NotImplemented
     first, mask = given[0]
+    # PyTorch takes masks that lie elsewhere.
+    mask, values = mask.to(x.device), values.to(x.device)
     n, rank = mask.dim(), x.dim() - mask.dim() + 1
     if n == 0 or statically_known_true(values.numel() == 0) or statically_known_true(mask.numel() == 0):
         return NotImplemented

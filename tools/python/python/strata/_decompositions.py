@@ -59,7 +59,7 @@ def decompositions(strict=False):
     """The table for AOTAutograd."""
     from torch._decomp import core_aten_decompositions, get_decompositions
 
-    from . import _decompose_bags, _decompose_indexing, _decompose_math, _decompose_pooling, _decompose_sampling
+    from . import _decompose_bags, _decompose_foreach, _decompose_indexing, _decompose_math, _decompose_pooling, _decompose_sampling
 
     table = dict(core_aten_decompositions())
     table.update(get_decompositions([getattr(aten, name) for name in _FURTHER.split()]))
@@ -68,6 +68,6 @@ def decompositions(strict=False):
     if strict:
         pointwise = set(_ROUNDED_AS_ONE.split())
         table = {op: f for op, f in table.items() if str(op).split(".")[1] not in pointwise}
-    for theme in (_decompose_pooling, _decompose_sampling, _decompose_bags, _decompose_indexing, _decompose_math):
+    for theme in (_decompose_pooling, _decompose_sampling, _decompose_bags, _decompose_indexing, _decompose_math, _decompose_foreach):
         table.update({op: _guarded(op, f) for op, f in theme.TABLE.items()})
     return table

@@ -44,6 +44,10 @@ def to_json(e):
         return ["mod", *map(to_json, args)]
     if name == "ModularIndexing":
         return ["mod", ["floordiv", to_json(args[0]), to_json(args[1])], to_json(args[2])]
+    if name in ("CeilToInt", "FloorToInt", "TruncToInt") and type(args[0]).__name__ == "IntTrueDiv":
+        # Sizes are not negative, so cutting off is rounding down.
+        above, below = args[0].args
+        return ["floordiv", to_json(above + below - 1 if name == "CeilToInt" else above), to_json(below)]
     if name in ("Max", "Min"):
         return [name.lower(), *map(to_json, args)]
     raise Unsupported(f"the size expression {e} ({name})")
