@@ -142,6 +142,14 @@ pub struct Viewed {
 }
 
 impl Viewed {
+    /// From its parts; `tag` is DLPack's code of the element type, its bits, and the kind and number of the device.
+    ///
+    /// # Safety
+    /// Lists of `rank` numbers that live as long as the tensor.
+    pub unsafe fn new(ptr: DevicePtr, tag: i64, rank: usize, shape: *const i64, strides: *const i64) -> Self {
+        Self { ptr, tag, rank, shape, strides }
+    }
+
     /// The address of element 0.
     pub fn ptr(&self) -> DevicePtr {
         self.ptr
@@ -186,7 +194,11 @@ impl Exchange {
         // SAFETY: the list keeps the item alive.
         let found = unsafe {
             let item = ffi::PyList_GetItem(list.as_ptr(), i as isize);
-            if !item.is_null() && torch.is_plain(item) { self.viewed(item) } else { None }
+            match torch.peek() {
+                _ if item.is_null() || !torch.is_plain(item) => None,
+                Some(peek) => peek.see(item),
+                None => self.viewed(item),
+            }
         };
         if found.is_none() {
             PyErr::take(list.py());

@@ -13,6 +13,7 @@ mod graph;
 mod host;
 mod layouts;
 mod memory;
+mod peek;
 mod server;
 mod spec;
 mod torch;

@@ -2,6 +2,7 @@
 //! them by `torch.empty_strided`.
 
 use crate::dlpack::{CPU, DlDevice, exchange};
+use crate::peek::Peek;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -30,6 +31,7 @@ pub struct Torch {
     module: Py<PyAny>,
     tensor: Py<PyAny>,
     parameter: Py<PyAny>,
+    peek: Option<Peek>,
 }
 
 // SAFETY: the library stays loaded, its functions may be called from any thread.
@@ -46,9 +48,12 @@ pub fn use_torch(py: Python<'_>, module: &Bound<'_, PyAny>, library: Option<&str
     let library = library.map_or(std::ptr::null_mut(), open);
     // SAFETY: the names are those of the functions with these types, in all versions of PyTorch that have them.
     let functions = (!library.is_null()).then(|| unsafe { functions(library) }).flatten();
+    let peek = exchange().ok().filter(|_| !library.is_null());
+    let peek = peek.and_then(|exchange| Peek::new(module, exchange, |name| symbol(library, name)));
     let torch = Torch {
         functions,
         library,
+        peek,
         module: module.clone().unbind(),
         tensor: module.getattr("Tensor")?.unbind(),
         parameter: module.getattr("nn")?.getattr("Parameter")?.unbind(),
@@ -142,6 +147,12 @@ impl Drop for Owned {
 }
 
 impl Torch {
+    /// How to see plain tensors without DLPack, if at all.
+    #[inline]
+    pub fn peek(&self) -> Option<&Peek> {
+        self.peek.as_ref()
+    }
+
     /// Whether something is a tensor or parameter and not of a class derived from them.
     ///
     /// # Safety
