@@ -7,11 +7,16 @@ from torch._library.utils import get_layout_constraint_tag
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx.node import Node, map_arg
 
+from ._serialize import memory_order, part_of
+from ._sizes import expr_of
+
 # Checks: they run where their operands are known, and are no fallbacks.
 _CHECKS = {"_assert_scalar", "_assert_async", "sym_constrain_range", "sym_constrain_range_for_size"}
 # Only say to the tracer what it knows.
 _NOTES = {"_assert_tensor_metadata"}
 _READ_MEMORY = {"as_strided", "as_strided_copy", "as_strided_scatter", "view_as_complex"}
+# Where the seed and the offset of random numbers lie is not where the fake tensors have them.
+_MISTOLD = {"_efficient_attention_forward", "_efficient_attention_backward", "_flash_attention_forward", "_flash_attention_backward"}
 _VIEWS = {
     "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select", "slice", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view",
 }
@@ -71,10 +76,20 @@ def _foreign(value):
     return None
 
 
-def _not_contiguous(node):
+def _any_operand(node, is_so):
     found = []
     map_arg((node.args, node.kwargs), lambda n: found.append(n.meta.get("val")))
-    return any(isinstance(v, torch.Tensor) and v.layout == torch.strided and not torch._prims_common.is_contiguous_or_false(v) for v in found)
+    return any(isinstance(v, torch.Tensor) and v.layout == torch.strided and is_so(v) for v in found)
+
+
+def _not_contiguous(v):
+    return not torch._prims_common.is_contiguous_or_false(v)
+
+
+def _scattered(v):
+    """Whether a compiled graph has no way to lay it so."""
+    shape, strides = [expr_of(n) for n in v.shape], [expr_of(s) for s in v.stride()]
+    return memory_order(shape, strides) is None and part_of(shape, strides) is None
 
 
 def _reason(node):
@@ -95,9 +110,11 @@ def _reason(node):
         return "its result is a number that depends on values"
     if val is None or target._schema.is_mutable:
         return "it has an effect, and no result"
-    if get_layout_constraint_tag(target) != torch.Tag.flexible_layout and _not_contiguous(node):
-        return "it expects the strides of an operand that is not contiguous"
-    if name in _READ_MEMORY and _not_contiguous(node):
+    if name in _MISTOLD:
+        return "PyTorch tells another device of its result than it has"
+    if get_layout_constraint_tag(target) != torch.Tag.flexible_layout and _any_operand(node, _scattered):
+        return "it expects the strides of an operand with gaps"
+    if name in _READ_MEMORY and _any_operand(node, _not_contiguous):
         return "it reads the memory of an operand that is not contiguous"
     return None
 

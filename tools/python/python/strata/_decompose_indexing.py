@@ -58,18 +58,18 @@ def _index_put(x, indices, values, accumulate=False):
 def _nonzero_static(x, *, size, fill_value=-1):
     mask, n = (x != 0).reshape(-1), x.numel()
     if any(statically_known_true(k == 0) for k in (n, size, x.dim())):
-        return torch.full((size, x.dim()), fill_value, dtype=torch.int64, device=x.device)
-    at = torch.where(mask, _ranks(mask), size).clamp(max=size)
-    found = torch.full((size + 1,), -1, device=x.device, dtype=torch.int64)
-    found = found.scatter(0, at, torch.arange(n, device=x.device)).narrow(0, 0, size)
-    columns, rest = [], found
-    for length in reversed(x.shape):
-        columns.append(torch.where(found < 0, fill_value, rest % length))
-        rest = rest.div(length, rounding_mode="floor")
-    if x.device.type == "cuda":
-        # A column each, as PyTorch's kernel writes them.
-        return torch.stack(columns[::-1], 0).t()
-    return torch.stack(columns[::-1], 1)
+        rows = torch.full((x.dim(), size), fill_value, dtype=torch.int64, device=x.device)
+    else:
+        at = torch.where(mask, _ranks(mask), size).clamp(max=size)
+        found = torch.full((size + 1,), -1, device=x.device, dtype=torch.int64)
+        found = found.scatter(0, at, torch.arange(n, device=x.device)).narrow(0, 0, size)
+        columns, rest = [], found
+        for length in reversed(x.shape):
+            columns.append(torch.where(found < 0, fill_value, rest % length))
+            rest = rest.div(length, rounding_mode="floor")
+        rows = torch.stack(columns[::-1], 0)
+    # PyTorch's kernel for CUDA writes a column after the other.
+    return rows.t() if x.device.type == "cuda" else rows.t().contiguous()
 
 
 def _repeat_interleave(repeats, *, output_size=None):
