@@ -14,6 +14,7 @@ LIMIT = object()  # in a command: seconds that it may take, less those for an or
 CAPTIONING = {
     "static_eager": 40, "dynamic_eager": 40, "dynamic_eager_1": 40, "dynamic_eager_32": 40, "static_compile": 60, "dynamic_mark": 70, "dynamic_mark_64": 70,
     "dynamic_true": 110, "dynamic_8_static": 90, "modular": 90, "regional": 90, "static_optimizer": 90,
+    "static_reduce_overhead": 70, "static_max_autotune": 70,
 }  # fmt: skip
 # Rows that even a compiler that is right may leave outside the tolerance.
 INDUCTOR = {"static_compile": 110, "static_optimizer": 200}
@@ -51,7 +52,7 @@ def correctness(args):
     yield Step("op database", 280, [SUITES / "opinfo", *flags, "--mode", "forward", "--mode", "backward", "--jobs", 1 if args.small else 8, "--limit", LIMIT, *only, "--json", ROWS])
     yield from (check(n, 40) for n in ("recorded", "streams", "triton_kernel"))
     yield dataclasses.replace(check("ddp", 60), all_gpus=True)
-    yield from (captioning[n] for n in ("dynamic_eager_32", "dynamic_8_static", "modular", "regional", "static_optimizer"))
+    yield from (captioning[n] for n in ("dynamic_eager_32", "dynamic_8_static", "modular", "regional", "static_optimizer", "static_reduce_overhead", "static_max_autotune"))
     yield from (model(n, s) for n, s in rest.items())
     yield Step("tests of the contract", 80, ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(["-k", "stream or graph or gpu"] if args.small else []), TESTS / "test_contract.py"])
 
