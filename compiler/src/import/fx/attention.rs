@@ -3,8 +3,9 @@
 use super::lower::{Cx, Many};
 use super::model::Node;
 use super::table::Entry;
-use strata_dialects::Attr;
+use strata_dialects::{Attr, TensorType};
 use strata_runtime::DType;
+use strata_runtime::sym::Expr;
 
 pub const TABLE: &[Entry] = &[
     ("aten.scaled_dot_product_attention", |cx, n| attention(cx, n, "attn_mask")),
@@ -14,6 +15,20 @@ pub const TABLE: &[Entry] = &[
     ("aten._scaled_dot_product_cudnn_attention", |cx, n| attention(cx, n, "attn_bias")),
     ("aten._scaled_dot_product_fused_attention_overrideable", |cx, n| attention(cx, n, "attn_bias")),
 ];
+
+/// Scores that are computed here, as a product: of more, a kernel that never writes them, PyTorch's, is faster although its call goes
+/// through Python.
+const SCORES: i64 = 1 << 21;
+
+/// How many scores there typically are.
+fn scores(cx: &Cx<'_, '_>, q: &TensorType, k: &TensorType) -> Option<i64> {
+    let rows = q.shape[..q.rank() - 1].iter().cloned().product::<Expr>();
+    let all = rows * k.shape[k.rank() - 2].clone();
+    let hints: Vec<Option<i64>> = cx.sizes.symbols().iter().map(|s| s.info.hint).collect();
+    let known = all.symbols().iter().all(|s| hints.get(s.0 as usize).is_some_and(Option::is_some));
+    let hints: Vec<i64> = hints.iter().map(|h| h.unwrap_or(0)).collect();
+    known.then(|| all.eval(&hints)).flatten()
+}
 
 fn attention<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, mask: &str) -> Many<'c, 'a> {
     if !n.only_first() {
@@ -26,6 +41,10 @@ fn attention<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, mask: &str) -> Many<'c, 'a> 
     let (q, k, v) = (q?, k?, v?);
     let ty = cx.ty(q);
     let rank = ty.rank();
+    let library = n.base() != "aten.scaled_dot_product_attention";
+    if library && cx.gpu && !cx.standalone && scores(cx, &ty, &cx.ty(k)).is_none_or(|n| n > SCORES) {
+        return Err("scores that are better not written to memory".into());
+    }
     let scale = match n.has("scale") {
         true => n.float("scale")?,
         false => match ty.shape[rank - 1].as_const() {

@@ -32,18 +32,23 @@ pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<
         args.insert(name.clone(), call.argument(value, n)?);
     }
     let Call { operands, types, symbols, mut layouts, sizes, as_is, .. } = call;
+    // What nobody uses may not even exist, such as the statistics of attention that has no gradient.
+    let any = n.used.iter().any(|&used| used);
+    let used = |i: usize| !any || n.used.get(i).copied().unwrap_or(true);
+    let out: Vec<Option<&Meta>> =
+        n.out.iter().enumerate().map(|(i, m)| m.as_ref().filter(|_| used(i))).collect();
     let mut results = Vec::new();
-    for m in n.out.iter().flatten() {
+    for m in out.iter().flatten() {
         let order = m.order.clone().unwrap_or_else(|| (0..m.shape.len()).collect());
         results
             .push(TensorType { dtype: m.dtype, shape: order.iter().map(|&d| m.shape[d].clone()).collect() });
         layouts.extend(inverse(&order));
     }
-    let out: Vec<Json> = n.out.iter().map(|m| m.as_ref().map_or(Json::Null, |m| json!(m.torch))).collect();
+    let types_out: Vec<Json> = out.iter().map(|m| m.map_or(Json::Null, |m| json!(m.torch))).collect();
     if results.is_empty() {
         return Err(format!("its result is no tensor, and {reason}").into());
     }
-    let payload = json!({ "op": n.op, "args": args, "in": types, "out": out });
+    let payload = json!({ "op": n.op, "args": args, "in": types, "out": types_out });
     let mut attrs = vec![
         ("target", Attr::Str(n.op.clone())),
         ("payload", Attr::Str(payload.to_string())),
@@ -61,14 +66,14 @@ pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<
         attrs.push(("as_is", Attr::Ints(as_is)));
     }
     let mut values = cx.b.graph_as("custom_call", &operands, &attrs, &results)?.into_iter();
-    let mut out = Vec::new();
-    for m in &n.out {
-        out.push(match (m, m.as_ref().and_then(|_| values.next())) {
+    let mut list = Vec::new();
+    for m in out {
+        list.push(match (m, m.and_then(|_| values.next())) {
             (Some(Meta { order: Some(order), .. }), Some(v)) => Some(cx.transpose(v, &positions(order))?),
             (_, v) => v,
         });
     }
-    Ok(out)
+    Ok(list)
 }
 
 /// Where each dimension stands in an order.

@@ -46,6 +46,8 @@ pub struct Cx<'c, 'a> {
     pub strict: bool,
     /// Whether the function runs on a GPU.
     pub gpu: bool,
+    /// Whether it will run without PyTorch.
+    pub standalone: bool,
     /// Arguments that lie in memory with gaps.
     pub with_gaps: BTreeSet<String>,
     values: BTreeMap<String, Vec<Option<Value<'c, 'a>>>>,
@@ -55,8 +57,8 @@ pub struct Cx<'c, 'a> {
 impl<'c, 'a> Cx<'c, 'a> {
     /// A function without values.
     pub fn new(b: Builder<'c, 'a>, sizes: Sizes) -> Self {
-        let (strict, gpu, with_gaps) = (false, false, BTreeSet::new());
-        Self { b, sizes, strict, gpu, with_gaps, values: BTreeMap::new(), metas: BTreeMap::new() }
+        let (strict, gpu, standalone, with_gaps) = (false, false, false, BTreeSet::new());
+        Self { b, sizes, strict, gpu, standalone, with_gaps, values: BTreeMap::new(), metas: BTreeMap::new() }
     }
 
     /// Enters the results of a node.

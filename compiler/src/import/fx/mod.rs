@@ -72,6 +72,7 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
     let mut cx = Cx::new(Builder::at_end(context, block, unknown), graph.sizes);
     cx.strict = graph.strict;
     cx.gpu = graph.gpu;
+    cx.standalone = graph.standalone;
     for (i, input) in graph.inputs.iter().enumerate() {
         if let Input::Tensor { meta, permutation, strides, .. } = input {
             let mut value: Value = block.argument(i).map_err(|e| e.to_string())?.into();

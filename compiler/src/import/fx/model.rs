@@ -19,6 +19,8 @@ pub struct Graph {
     pub strict: bool,
     /// Whether it runs on a GPU.
     pub gpu: bool,
+    /// Whether it will run without PyTorch, whose libraries it cannot call then.
+    pub standalone: bool,
     /// Its arguments.
     pub inputs: Vec<Input>,
     /// Its ops, in order.
@@ -164,7 +166,8 @@ pub fn parse(json: &str) -> Result<Graph, String> {
     let outputs = list(&json, "outputs")?.iter().map(output).collect::<Result<_, _>>()?;
     let strict = json["numerics"].as_str() == Some("strict");
     let gpu = json["device"].as_str() == Some("cuda");
-    Ok(Graph { name: text(&json, "name")?, sizes, strict, gpu, inputs, nodes, outputs })
+    let standalone = json["standalone"].as_bool().unwrap_or(false);
+    Ok(Graph { name: text(&json, "name")?, sizes, strict, gpu, standalone, inputs, nodes, outputs })
 }
 
 fn list<'j>(json: &'j Json, key: &str) -> Result<&'j Vec<Json>, String> {

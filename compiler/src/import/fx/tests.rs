@@ -1,5 +1,6 @@
 //! The importer on graphs written by hand: printed IR, values by the interpreter, malformed input.
 
+mod calls;
 mod sorting;
 mod special;
 

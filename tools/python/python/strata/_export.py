@@ -23,6 +23,8 @@ class ExportError(RuntimeError):
 class _Plain(_Serializer):
     """Inputs and results lie row by row: a file says what it takes, PyTorch's memory does not matter."""
 
+    standalone = True
+
     def tensor_input(self, name, t, argument, given=None):
         super().tensor_input(name, t, argument)
         if str(t.dtype) not in _TYPES:

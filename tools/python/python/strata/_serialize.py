@@ -106,6 +106,8 @@ def part_of(shape, strides):
 
 
 class _Serializer:
+    standalone = False  # whether it will run without PyTorch
+
     def __init__(self, gm, given, name, strict=False):
         self.gm, self.given, self.name, self.strict = gm, given, name, strict
         self.nodes, self.inputs, self.arguments, self.objects = [], [], [], {}
@@ -397,6 +399,7 @@ class _Serializer:
             "name": self.name.rsplit("_", 1)[0],
             "device": device.type,
             "numerics": "strict" if self.strict else "default",
+            "standalone": self.standalone,
             "symbols": [symbol_facts(s, self.env) for _, s in sorted(self.symbols.items())],
             "inputs": self.inputs,
             "nodes": self.nodes,
