@@ -215,6 +215,12 @@ def Graph_ScatterOp : Graph_InferredOp<"scatter"> {
   let assemblyFormat = "$kind $updates `into` $operand `at` $indices `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
 }
 
+def Graph_CheckIndexOp : Graph_UnaryOp<"check_index"> {
+  let summary = "indices of a dimension, or an error where one is outside of it";
+  let arguments = (ins AnyRankedTensor:$operand, Graph_DimsAttr:$size, BoolAttr:$wrap, StrAttr:$message);
+  let assemblyFormat = "$operand `below` $size `wrap` `=` $wrap $message attr-dict `:` type($result)";
+}
+
 //===--- composites ---===//
 
 def Graph_SoftmaxOp : Graph_UnaryOp<"softmax"> {

@@ -44,12 +44,12 @@ def Loop_ScatterOp : Op<Loop_Dialect, "scatter", [Pure]> {
   let summary = "the destination with slices along one dimension replaced by updates or combined with them";
   let description = [{
     An op of the tensor level, as linalg has none for it: element `(i…, j…, k…)` of the updates goes to `(i…, indices(j…), k…)` of the
-    result, which is the destination elsewhere. A negative index counts from the end; what is still outside is left out. Where two
-    updates have one place, `set` keeps one of them.
+    result, which is the destination elsewhere. A negative index counts from the end; what is still outside is left out, which
+    `in_bounds` says of none. Where two updates have one place, `set` keeps one of them.
   }];
-  let arguments = (ins AnyRankedTensor:$updates, AnyRankedTensor:$dest, AnyRankedTensor:$indices, Loop_ScatterKind:$kind, I64Attr:$dim);
+  let arguments = (ins AnyRankedTensor:$updates, AnyRankedTensor:$dest, AnyRankedTensor:$indices, Loop_ScatterKind:$kind, I64Attr:$dim, UnitAttr:$in_bounds);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$kind $updates `into` $dest `at` $indices `dim` `=` $dim attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "$kind $updates `into` $dest `at` $indices `dim` `=` $dim (`in_bounds` $in_bounds^)? attr-dict `:` functional-type(operands, results)";
 }
 
 def Loop_ScanOp : Op<Loop_Dialect, "scan", [Pure]> {
@@ -69,6 +69,18 @@ def Loop_SortOp : Op<Loop_Dialect, "sort", [Pure]> {
   let arguments = (ins AnyRankedTensor:$source, I64Attr:$dim, BoolAttr:$descending, UnitAttr:$natural);
   let results = (outs AnyRankedTensor:$values, AnyRankedTensor:$indices);
   let assemblyFormat = "$source `dim` `=` $dim `descending` `=` $descending (`natural` $natural^)? attr-dict `:` functional-type(operands, results)";
+}
+
+def Loop_CheckIndexOp : Op<Loop_Dialect, "check_index", [NoMemoryEffect, AllTypesMatch<["index", "result"]>]> {
+  let summary = "an index that is within a dimension; another one is reported";
+  let description = [{
+    Where `wrap` is true, `size` is added to a negative index first. One that is then outside of `0..size` is an error of the program:
+    a GPU stops with a device-side assertion, on a CPU the call fails when the kernel is done, and the result is 0 until then. One that
+    nobody uses may go, but none may move to where it would not have been computed. Stands in bodies of the tensor level, too.
+  }];
+  let arguments = (ins SignlessIntegerLike:$index, Index:$size, BoolAttr:$wrap, StrAttr:$message);
+  let results = (outs SignlessIntegerLike:$result);
+  let assemblyFormat = "$index `below` $size `wrap` `=` $wrap $message attr-dict `:` type($index)";
 }
 
 def Loop_AllReduceOp : Op<Loop_Dialect, "all_reduce"> {

@@ -7,6 +7,7 @@ use crate::driver::test_passes;
 pub static PASSES: &[&Pass] = &[
     &crate::graph::decompose_composites::PASS,
     &crate::graph::legalize_library_calls::PASS,
+    &crate::graph::drop_index_checks::PASS,
     &crate::graph::fuse_epilogues::PASS,
     &crate::graph::widen_sums::PASS,
     &crate::graph::fuse::PASS,

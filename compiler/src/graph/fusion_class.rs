@@ -20,7 +20,7 @@ const FREE_ARITHMETIC: usize = 8;
 /// What an op is to fusion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Class {
-    /// Costs nothing to repeat: small constants, iota, sizes, broadcasts, and little arithmetic on these (a causal mask).
+    /// Costs nothing to repeat: small constants, iota, sizes, broadcasts, little arithmetic on these (a causal mask), and checks of indices.
     Free,
     /// Computed where it is used: pointwise ops and views.
     Inline,
@@ -41,7 +41,7 @@ pub(super) enum Class {
 fn classify(view: &OpView, libraries: Libraries) -> Class {
     match view.spec.mnemonic() {
         "constant" if view.results[0].numel().as_const().is_some_and(|n| n <= SMALL_CONSTANT) => Class::Free,
-        "iota" | "dim" | "broadcast" => Class::Free,
+        "iota" | "dim" | "broadcast" | "check_index" => Class::Free,
         "constant" | "call" | "custom_call" => Class::Plan,
         "reshape" => Class::Reshape,
         "reduce" => {

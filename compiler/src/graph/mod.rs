@@ -2,12 +2,14 @@
 
 pub mod arena;
 pub mod decompose_composites;
+pub mod drop_index_checks;
 pub mod fuse;
 pub mod fuse_epilogues;
 mod fusion_class;
 pub mod legalize_library_calls;
 pub mod outline_kernels;
 pub mod product_layout;
+pub mod ranges;
 pub mod symbols;
 pub mod to_plan;
 mod units;

@@ -5,10 +5,12 @@ use super::scalar::{Cell, ScalarOp};
 use super::tensor::{Env, Step, Val, key, tensor_of};
 use crate::ir::{name, ops};
 use melior::ir::attribute::IntegerAttribute;
-use melior::ir::operation::OperationLike;
+use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, Value};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use strata_dialects::Attr;
+use strata_dialects::ops::indexing::check_index;
 use strata_dialects::reference::{RefTensor, Rounding};
 
 /// What a body may use from outside.
@@ -22,6 +24,7 @@ pub(super) enum BodyStep {
     Scalar { op: ScalarOp, from: Vec<usize>, to: usize },
     Index { dim: usize, to: usize },
     Extract { tensor: Rc<RefTensor>, from: Vec<usize>, to: usize },
+    Check { check: Check, index: usize, size: usize, to: usize },
 }
 
 /// A decoded body: its arguments are the first registers.
@@ -29,6 +32,26 @@ pub(super) struct Body {
     pub steps: Vec<BodyStep>,
     registers: Vec<Cell>,
     yields: Vec<usize>,
+}
+
+/// What `loop.check_index` checks.
+#[derive(Debug)]
+pub(super) struct Check {
+    wrap: bool,
+    message: String,
+}
+
+impl Check {
+    pub fn of(op: &OperationRef<'_, '_>) -> Step<Self> {
+        match ["wrap", "message"].map(|n| op.attribute(n).ok().and_then(Attr::from_mlir)) {
+            [Some(Attr::Bool(wrap)), Some(Attr::Str(message))] => Ok(Self { wrap, message }),
+            _ => Err("'loop.check_index' without 'wrap' or 'message'".into()),
+        }
+    }
+
+    pub fn run(&self, index: Cell, size: Cell) -> Step<Cell> {
+        check_index(index.i(), size.i(), self.wrap, &self.message).map(Cell::of_i)
+    }
 }
 
 /// The flat position of an index, checked against the sizes.
@@ -98,6 +121,13 @@ impl Body {
                     let to = d.define(op.result(0).map_err(|e| e.to_string())?.into(), Cell::default());
                     steps.push(BodyStep::Extract { tensor, from, to });
                 }
+                "loop.check_index" => {
+                    let check = Check::of(&op)?;
+                    let operand = |d: &mut Decoder<'_>, i: usize| d.register(op.operand(i).map_err(|e| e.to_string())?);
+                    let (index, size) = (operand(&mut d, 0)?, operand(&mut d, 1)?);
+                    let to = d.define(op.result(0).map_err(|e| e.to_string())?.into(), Cell::default());
+                    steps.push(BodyStep::Check { check, index, size, to });
+                }
                 other => {
                     let f = decode(&op, outer.rounding)?;
                     let f =
@@ -138,6 +168,9 @@ impl Machine<'_> {
                     self.row.clear();
                     self.row.extend(from.iter().map(|&r| self.registers[r]));
                     self.registers[*to] = op.eval(&self.row).map_err(str::to_owned)?;
+                }
+                BodyStep::Check { check, index, size, to } => {
+                    self.registers[*to] = check.run(self.registers[*index], self.registers[*size])?;
                 }
                 BodyStep::Index { dim, to } => self.registers[*to] = index[*dim],
                 BodyStep::Extract { tensor, from, to } => {

@@ -60,6 +60,7 @@ impl<'c> Emitter<'c, '_> {
                     self.index_value(&e)
                 }
                 "tensor.extract" => self.extract_at(body, op),
+                "loop.check_index" => self.check_index(body, op),
                 _ => {
                     let operands: Vec<_> =
                         op.operands().map(|o| self.body_value(body, super::group::value(o))).collect();
@@ -175,14 +176,31 @@ impl<'c> Emitter<'c, '_> {
         Val { v: self.gather(&scalars), lanes: true }
     }
 
-    /// The variable that stands for an index value.
+    /// `loop.check_index` in a body.
+    fn check_index(&mut self, body: &mut Body<'c>, op: OperationRef<'c, 'c>) -> Val<'c> {
+        let operand = |i: usize| super::group::value(op.operand(i).expect("two operands"));
+        let i = self.body_value(body, operand(0));
+        let bound = self.group.size_of(operand(1)).expect("a size is an expression of the symbols");
+        let size = self.index(&bound);
+        let attributes = ["wrap", "message"].map(|n| (n, op.attribute(n).expect("verified op")));
+        let b = self.b().at(op.location());
+        let v = b.value("loop.check_index", &[i.v, size], i.v.r#type(), &attributes);
+        self.checked.insert(v.to_raw().ptr as usize, bound);
+        Val { v, lanes: i.lanes }
+    }
+
     /// A variable that stands for an index value.
     pub(super) fn variable_of(&mut self, v: V<'c>) -> Expr {
         let key = v.to_raw().ptr as usize;
         if let Some(&s) = self.bound.get(&key) {
             return s.into();
         }
-        let s = self.facts.unknown();
+        let source = definition(v).filter(|op| ir::name(op) == "arith.index_cast");
+        let source = source.and_then(|op| op.operand(0).ok()).map_or(key, |o| o.to_raw().ptr as usize);
+        let s = match self.checked.get(&source).cloned() {
+            Some(bound) => self.facts.variable(&bound),
+            None => self.facts.unknown(),
+        };
         self.bound.insert(key, s);
         self.bind(s, v);
         s.into()

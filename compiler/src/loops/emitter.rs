@@ -55,6 +55,8 @@ pub struct Emitter<'c, 'g> {
     /// The outermost scope that values may move to.
     pub floor: usize,
     pub(super) bound: BTreeMap<usize, SymbolId>,
+    /// Values that are known to be below a size, from 0 on.
+    pub(super) checked: BTreeMap<usize, Expr>,
     depends: Vec<Vec<bool>>,
 }
 
@@ -90,6 +92,7 @@ impl<'c, 'g> Emitter<'c, 'g> {
             cpu: false,
             floor: usize::MAX,
             bound: BTreeMap::new(),
+            checked: BTreeMap::new(),
             depends: super::group::dependences(group),
         }
     }

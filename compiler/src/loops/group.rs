@@ -62,6 +62,8 @@ pub enum Kind<'c> {
         updates: NodeId,
         /// The dimension that the indices are places of.
         dim: usize,
+        /// Whether no index is outside or counts from the end.
+        in_bounds: bool,
     },
     /// Running combinations along a dimension. Only as the kernel's result.
     Scan {

@@ -267,7 +267,8 @@ impl<'c> Reader<'c> {
                 let kind = kind.ok_or_else(|| fail("has a kind that is not known".into()))?;
                 let dim = self.dim(op, dest).map_err(fail)?;
                 let shape = self.group.nodes[dest].shape.clone();
-                (Kind::Scatter { kind, dest, indices, updates, dim }, fixed(shape))
+                let in_bounds = op.has_attribute("in_bounds");
+                (Kind::Scatter { kind, dest, indices, updates, dim, in_bounds }, fixed(shape))
             }
             "loop.scan" => {
                 let source = self.tensor(operand(0)).map_err(fail)?;

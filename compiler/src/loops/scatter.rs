@@ -29,13 +29,15 @@ pub struct Scatter {
     pub updates: NodeId,
     /// The dimension that the indices are places of.
     pub dim: usize,
+    /// Whether no index is outside or counts from the end.
+    pub in_bounds: bool,
 }
 
 /// The scatter that computes a node, if one does.
 pub fn scatter_of(group: &Group<'_>, node: NodeId) -> Option<Scatter> {
     match group.nodes[node].kind {
-        Kind::Scatter { kind, dest, indices, updates, dim } => {
-            Some(Scatter { kind, dest, indices, updates, dim })
+        Kind::Scatter { kind, dest, indices, updates, dim, in_bounds } => {
+            Some(Scatter { kind, dest, indices, updates, dim, in_bounds })
         }
         _ => None,
     }
@@ -57,8 +59,8 @@ fn atomic_kind(kind: ScatterKind, dtype: DType) -> &'static str {
 }
 
 impl Scatter {
-    /// The place along `dim` that the indices name for a position of the updates, and whether it is inside.
-    fn place<'c>(&self, e: &mut Emitter<'c, '_>, at: &[Expr]) -> (V<'c>, V<'c>) {
+    /// Runs `fill` with the place along `dim` that the indices name for a position of the updates, where it is inside.
+    fn place<'c>(&self, e: &mut Emitter<'c, '_>, at: &[Expr], fill: impl FnOnce(&mut Emitter<'c, '_>, Expr)) {
         let rank = e.group.nodes[self.indices].shape.len();
         let picked = e.value_at(self.indices, &at[self.dim..self.dim + rank]).v;
         let index = Type::index(e.context());
@@ -68,12 +70,20 @@ impl Scatter {
         let (below, at_least) = (e.attribute("2 : i64"), e.attribute("5 : i64"));
         let b = e.b();
         let picked = b.value("arith.index_cast", &[picked], index, &[]);
+        if self.in_bounds {
+            let picked = e.variable_of(picked);
+            return fill(e, picked);
+        }
         let negative = b.value("arith.cmpi", &[picked, zero], i1, &[("predicate", below)]);
         let wrapped = b.value("arith.addi", &[picked, size], index, &[]);
         let picked = b.value("arith.select", &[negative, wrapped, picked], index, &[]);
         let from = b.value("arith.cmpi", &[picked, zero], i1, &[("predicate", at_least)]);
         let to = b.value("arith.cmpi", &[picked, size], i1, &[("predicate", below)]);
-        (picked, b.value("arith.andi", &[from, to], i1, &[]))
+        let inside = b.value("arith.andi", &[from, to], i1, &[]);
+        e.when(inside, |e| {
+            let picked = e.variable_of(picked);
+            fill(e, picked);
+        });
     }
 
     /// The position in the result for a position of the updates, with `picked` along `dim`.
@@ -84,9 +94,7 @@ impl Scatter {
 
     /// Writes the update at a position, as one of many threads.
     pub fn write_atomically<'c>(&self, e: &mut Emitter<'c, '_>, memref: V<'c>, at: &[Expr]) {
-        let (picked, inside) = self.place(e, at);
-        e.when(inside, |e| {
-            let picked = e.variable_of(picked);
+        self.place(e, at, |e, picked| {
             let target = self.target(e, at, picked);
             let v = e.value_at(self.updates, at).v;
             let mut operands = vec![v, memref];
@@ -139,9 +147,7 @@ pub fn emit_tasks<'c>(e: &mut Emitter<'c, '_>, s: Scatter, task: i64, out: V<'c>
                 e.floored(|e| {
                     let many_at = e.facts.delinearize(&j.into(), many);
                     let first = vec![Expr::default(); inner.len()];
-                    let (picked, inside) = s.place(e, &[&outer_at[..], &many_at, &first].concat());
-                    e.when(inside, |e| {
-                        let picked = e.variable_of(picked);
+                    s.place(e, &[&outer_at[..], &many_at, &first].concat(), |e, picked| {
                         let k = e.facts.variable(&length);
                         e.for_loop(&length, k, &[], |e, _| {
                             let column = from.clone() + Expr::from(k);

@@ -1,6 +1,7 @@
 //! What every case of the lowering writes with: values of the new function, `linalg.generic`, fills, scalars.
 
 use crate::driver::pass::Failure;
+use crate::graph::ranges::Ranges;
 use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, DenseI32ArrayAttribute, FloatAttribute, IntegerAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -41,6 +42,8 @@ pub(super) struct Emitter<'c, 'a> {
     pub fast: bool,
     /// The location of the op being lowered.
     pub location: Location<'c>,
+    /// What is known of the old function's integers.
+    pub ranges: Ranges<'c, 'a>,
     /// New values by the old ones.
     pub values: BTreeMap<usize, Value<'c, 'a>>,
     /// Sizes that were computed before: equal extents are the same value.

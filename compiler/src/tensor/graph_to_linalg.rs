@@ -4,6 +4,7 @@ use super::emitter::{Emitter, key};
 use super::{indexing, pointwise, products, reductions, reshape, views};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
+use crate::graph::ranges::Ranges;
 use crate::graph::{ENTRY, KERNEL};
 use crate::interp::symbols::symbols_of;
 use crate::ir::{body, erase, functions, name, ops};
@@ -150,6 +151,7 @@ fn convert<'c: 'a, 'a>(
         symbols: vec![],
         fast,
         location: here,
+        ranges: Ranges::of(function).map_err(at)?,
         values: BTreeMap::new(),
         sizes: BTreeMap::new(),
     };
@@ -223,6 +225,7 @@ fn lower<'c, 'a>(e: &mut Emitter<'c, 'a>, op: OperationRef<'c, 'a>) -> Result<()
             "sort" => return reductions::lower_sort(e, op, &view),
             "gather" => indexing::lower_gather(e, op, &view)?,
             "scatter" => indexing::lower_scatter(e, op, &view)?,
+            "check_index" => indexing::lower_check(e, op, &view)?,
             other => {
                 return Err(Failure::new(
                     op.location(),

@@ -3,7 +3,7 @@
 use crate::ops::check_dims;
 use crate::ops::reductions::ReduceKind;
 use crate::reference::{RefTensor, Rounding, Scalar, flatten, unflatten};
-use crate::spec::{Constraint, Lowering, OpSpec, Violation};
+use crate::spec::{Constraint, Fold, Lowering, OpSpec, Violation};
 use crate::types::TensorType;
 use crate::view::OpView;
 use strata_runtime::DType;
@@ -34,6 +34,41 @@ fn gather_eval(view: &OpView, x: &[RefTensor], _: Rounding) -> Result<Vec<RefTen
         let picked = (if picked < 0 { picked + size } else { picked }).clamp(0, size - 1) as usize;
         x.at(&[&at[..dim], &[picked], &at[dim + indices.shape.len()..]].concat())
     })])
+}
+
+fn check_infer(view: &OpView) -> Result<Vec<TensorType>, Violation> {
+    let x = &view.operands[0];
+    if !matches!(x.dtype, DType::I64 | DType::I32) {
+        return Violation::err("C1", format!("indices are {}, expected i64 or i32", x.dtype));
+    }
+    if view.dims("size").len() != 1 {
+        return Violation::err("C2", format!("takes one size, got {}", view.dims("size").len()));
+    }
+    Ok(vec![x.clone()])
+}
+
+/// An index into `0..size`, counted from the end where `wrap` says so and it is negative; an error where it is outside.
+pub fn check_index(index: i64, size: i64, wrap: bool, message: &str) -> Result<i64, String> {
+    let counted = if wrap && index < 0 { index.wrapping_add(size) } else { index };
+    if (0..size).contains(&counted) {
+        return Ok(counted);
+    }
+    let first = if wrap { -size } else { 0 };
+    Err(format!("{message}: {index} is not in {first}..{size}"))
+}
+
+fn checked(view: &OpView, x: &RefTensor) -> Result<RefTensor, String> {
+    let size = view.dims("size")[0].as_const().ok_or("unbound size")?;
+    let (wrap, message) = (view.bool("wrap"), view.str("message"));
+    let all = (0..x.len()).map(|i| check_index(x.get(i).i(), size, wrap, message));
+    let all = all.collect::<Result<Vec<_>, _>>()?;
+    Ok(RefTensor::generate(x.dtype, &x.shape, Rounding::Float64, |i| Scalar::I(all[i])))
+}
+
+/// Constant indices that are inside; others stay, and are reported when the program runs.
+fn check_fold(view: &OpView, operands: &[Option<RefTensor>]) -> Option<Fold> {
+    let x = operands.first()?.as_ref()?;
+    checked(view, x).ok().map(Fold::Constant)
 }
 
 /// What happens to an element that is scattered to; the numbers of the enum in `GraphBase.td`.
@@ -139,7 +174,7 @@ fn scatter_eval(view: &OpView, x: &[RefTensor], rounding: Rounding) -> Result<Ve
     Ok(vec![RefTensor::generate(x[0].dtype, &x[0].shape, rounding, |i| out[i])])
 }
 
-pub(super) static ROWS: &[OpSpec] = &[GATHER, SCATTER];
+pub(super) static ROWS: &[OpSpec] = &[GATHER, SCATTER, CHECK_INDEX];
 
 const SCATTER: OpSpec = OpSpec {
     name: "graph.scatter",
@@ -175,3 +210,30 @@ const GATHER: OpSpec = OpSpec {
     eval: Some(gather_eval),
     lowering: Lowering::Structural,
 };
+
+const CHECK_INDEX: OpSpec = OpSpec {
+    name: "graph.check_index",
+    semantics: "The operand, which is in 0..size; where `wrap` is true, size is added to what is negative first. Another element is an error with `message` of whoever runs the program: on a GPU a device-side assertion. An element that no result depends on may go unchecked.",
+    stablehlo: None,
+    aten: Some("_assert_async, within index, embedding and their like"),
+    constraints: &[Constraint("C1", "indices are i64 or i32"), Constraint("C2", "one size")],
+    infer: check_infer,
+    fold: Some(check_fold),
+    eval: Some(|view, x, _| Ok(vec![checked(view, &x[0])?])),
+    lowering: Lowering::Structural,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_counts_from_the_end_only_where_it_may() {
+        assert_eq!(check_index(-1, 4, true, "f"), Ok(3));
+        assert_eq!(check_index(3, 4, false, "f"), Ok(3));
+        assert_eq!(check_index(-5, 4, true, "f"), Err("f: -5 is not in -4..4".into()));
+        assert_eq!(check_index(-1, 4, false, "f"), Err("f: -1 is not in 0..4".into()));
+        assert_eq!(check_index(4, 4, true, "f"), Err("f: 4 is not in -4..4".into()));
+        assert_eq!(check_index(i64::MIN, 0, true, "f"), Err(format!("f: {} is not in 0..0", i64::MIN)));
+    }
+}

@@ -57,7 +57,7 @@ fn summary(function: &OperationRef<'_, '_>) -> String {
     let names: Vec<&str> = ir::ops(body)
         .iter()
         .filter_map(|op| ir::name(op).strip_prefix("graph."))
-        .filter(|n| !matches!(*n, "constant" | "broadcast" | "dim" | "iota"))
+        .filter(|n| !matches!(*n, "constant" | "broadcast" | "dim" | "iota" | "check_index"))
         .collect();
     if names.is_empty() { "copy".into() } else { names.join(",") }
 }

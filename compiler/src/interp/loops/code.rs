@@ -1,5 +1,6 @@
 //! Decoded loop code.
 
+use super::super::body::Check;
 use super::super::scalar::{Cell, ScalarOp};
 
 /// Consecutive registers: one a lane.
@@ -73,6 +74,13 @@ pub(super) enum What {
     Scalar {
         op: ScalarOp,
         args: Vec<Place>,
+        to: Place,
+    },
+    /// Indices, or an error where one is outside.
+    CheckIndex {
+        check: Check,
+        from: Place,
+        size: usize,
         to: Place,
     },
     /// Register `to.at + i` becomes register `from[i]`.

@@ -1,5 +1,6 @@
 //! Decoding of `memref` and `loop` ops.
 
+use super::super::body::Check;
 use super::super::decode::element_of;
 use super::super::scalar::ScalarOp;
 use super::code::{Access, Lanes, Number, Place, Rearrange, What};
@@ -114,6 +115,12 @@ impl Decoder {
                     .ok_or_else(|| format!("'{kind}' does not combine elements of {dtype}"))?;
                 What::AllReduce { op: f, memref: self.memref(buffer)? }
             }
+            "loop.check_index" => What::CheckIndex {
+                check: Check::of(op)?,
+                from: self.place(operand(op, 0)?)?,
+                size: self.register(operand(op, 1)?)?,
+                to: self.define(result(op)?)?,
+            },
             other => {
                 return Err(format!("'{other}' is not an op of the loop level that the interpreter knows"));
             }

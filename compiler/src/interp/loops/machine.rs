@@ -138,6 +138,13 @@ impl Machine {
     fn simple(&mut self, what: &What) -> Done {
         match what {
             What::Scalar { op, args, to } => self.scalar(op, args, *to),
+            What::CheckIndex { check, from, size, to } => {
+                self.spend(to.lanes)?;
+                for i in 0..to.lanes {
+                    self.registers[to.at + i] = check.run(self.registers[from.at + i], self.registers[*size])?;
+                }
+                Ok(())
+            }
             What::Pick { from, to } => {
                 self.spend(to.lanes)?;
                 let mut values = std::mem::take(&mut self.row);
