@@ -227,6 +227,7 @@ fn codegen<'c>(
             facts: facts.remove(&meta.name).unwrap_or_default(),
             block: meta.block,
             shared_bytes: meta.shared_bytes,
+            checks: meta.checks,
             grid: meta.grid,
         };
         kernels.insert(meta.name, info);

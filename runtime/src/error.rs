@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// An argument of a call does not fit the compiled function.
     Input,
+    /// An index of a tensor operation is outside of its dimension.
+    Index,
     /// A tensor file or a tensor operation.
     Tensor,
     /// An artifact file: corrupt, truncated, of another version.

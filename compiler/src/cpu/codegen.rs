@@ -4,6 +4,7 @@ use super::legal;
 use super::processor::Processor;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops, symbol_name};
+use crate::kernel::check;
 use crate::kernel::llvm::{self, Machine, Output};
 use crate::kernel::metadata::KernelMeta;
 use crate::kernel::upstream;
@@ -70,15 +71,18 @@ fn lowered<'c>(context: &'c Context, module: &Module<'c>) -> Result<(Module<'c>,
     let body: BlockRef<'c, '_> = unsafe { BlockRef::from_raw(module.body().to_raw()) };
     for op in ops(body).into_iter().filter(|op| name(op) == "llvm.func") {
         if let Some(grid) = op.attribute("loop.grid").ok().and_then(dims_of) {
-            kernels.push(KernelMeta { name: symbol_name(&op), grid, block: 1, shared_bytes: 0 });
+            let (name, checks) = (symbol_name(&op), check::of(op));
+            kernels.push(KernelMeta { name, grid, block: 1, shared_bytes: 0, checks });
         }
         let copy = llvm::copy_into(&scratch, op);
-        // SAFETY: a live op; the attribute is the compiler's own.
-        unsafe {
-            mlir_sys::mlirOperationRemoveAttributeByName(
-                copy.to_raw(),
-                melior::StringRef::new("loop.grid").to_raw(),
-            );
+        for own in ["loop.grid", check::CHECKS] {
+            // SAFETY: a live op; the attributes are the compiler's own.
+            unsafe {
+                mlir_sys::mlirOperationRemoveAttributeByName(
+                    copy.to_raw(),
+                    melior::StringRef::new(own).to_raw(),
+                );
+            }
         }
     }
     // SAFETY: borrowed while `scratch` lives.

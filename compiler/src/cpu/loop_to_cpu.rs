@@ -6,6 +6,7 @@
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
+use crate::kernel::{atomic, check};
 use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, pointer, storage};
 use crate::kernel::{Builder, Val, kept};
@@ -15,6 +16,7 @@ use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{Attribute, Block, BlockLike, Module, Region, RegionLike, Type, Value, ValueLike};
 use strata_dialects::affine::dims_attribute;
 use strata_dialects::build::{definition, element_type};
+use strata_runtime::plan::Check;
 use strata_runtime::sym::Expr;
 
 /// The pass.
@@ -43,6 +45,9 @@ struct Cpu<'c> {
     entry: Builder<'c>,
     begin: Val<'c>,
     end: Val<'c>,
+    /// Where the number of the first failed check goes, the smallest of them.
+    status: Val<'c>,
+    checks: Vec<Check>,
     tasks: usize,
     inside: bool,
 }
@@ -60,11 +65,13 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let (ptr, i64) = (outer.ty("!llvm.ptr"), outer.ty("i64"));
     let mut types = vec![ptr; signature.buffers.len()];
     types.extend(vec![i64; signature.symbols.len() + 2]);
+    types.push(ptr);
     let attributes: Vec<&str> = signature
         .buffers
         .iter()
         .map(|b| if b.out { "{llvm.noalias}" } else { "{llvm.noalias, llvm.readonly}" })
         .chain(std::iter::repeat_n("{}", signature.symbols.len() + 2))
+        .chain(["{llvm.noalias}"])
         .collect();
     let b = function(
         &outer,
@@ -80,7 +87,9 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
     let after = first_symbol + signature.symbols.len();
     let (begin, end) = (cast(after), cast(after + 1));
     let entry = Builder::before(context, definition(begin).expect("an op"));
-    let mut walk = Walk::new(context, b, 64, Cpu { entry, begin, end, tasks: 0, inside: false });
+    let status = argument(after + 2);
+    let cpu = Cpu { entry, begin, end, status, checks: vec![], tasks: 0, inside: false };
+    let mut walk = Walk::new(context, b, 64, cpu);
     let mut symbols = Vec::new();
     for (k, &i) in signature.symbols.iter().enumerate() {
         let v = cast(first_symbol + k);
@@ -105,7 +114,7 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
             "a CPU kernel is one forall with mapping #loop.task, or nothing where its results are empty",
         ));
     }
-    entry_point(&outer, &signature, &inner_name)
+    entry_point(&outer, &signature, &inner_name, &walk.target.checks)
 }
 
 /// A builder at the end of the entry block of an `llvm.func` without results.
@@ -134,11 +143,16 @@ fn function<'c>(
     Builder::at_end(b.context, block, b.location)
 }
 
-/// `(buffers: ptr, symbols: ptr, begin: i64, end: i64)`: loads what the body takes and calls it.
-fn entry_point<'c>(outer: &Builder<'c>, signature: &Signature<'c>, inner: &str) -> Result<(), Failure> {
+/// `(buffers: ptr, symbols: ptr, begin: i64, end: i64, status: ptr)`: loads what the body takes and calls it.
+fn entry_point<'c>(
+    outer: &Builder<'c>,
+    signature: &Signature<'c>,
+    inner: &str,
+    checks: &[Check],
+) -> Result<(), Failure> {
     let (ptr, i64) = (outer.ty("!llvm.ptr"), outer.ty("i64"));
-    let b = function(outer, &signature.name, &[ptr, ptr, i64, i64], None, &[]);
-    let argument = |i: usize| -> Val<'c> { b.block.argument(i).expect("one of four").into() };
+    let b = function(outer, &signature.name, &[ptr, ptr, i64, i64, ptr], None, &[]);
+    let argument = |i: usize| -> Val<'c> { b.block.argument(i).expect("one of five").into() };
     let table = |base: Val<'c>, element: Type<'c>, i: usize| {
         let memory =
             Memory { base, element, strides: Vec::new(), thread: None, private: false, writable: false };
@@ -147,7 +161,7 @@ fn entry_point<'c>(outer: &Builder<'c>, signature: &Signature<'c>, inner: &str) 
     };
     let mut operands: Vec<_> = (0..signature.buffers.len()).map(|i| table(argument(0), ptr, i)).collect();
     operands.extend((0..signature.symbols.len()).map(|i| table(argument(1), i64, i)));
-    operands.extend([argument(2), argument(3)]);
+    operands.extend([argument(2), argument(3), argument(4)]);
     b.op(
         "llvm.call",
         &operands,
@@ -166,6 +180,9 @@ fn entry_point<'c>(outer: &Builder<'c>, signature: &Signature<'c>, inner: &str) 
     // SAFETY: the function just made owns the block.
     let func = unsafe { mlir_sys::mlirBlockGetParentOperation(b.block.to_raw()) };
     crate::kernel::walk::set_attribute(func, "loop.grid", grid);
+    if !checks.is_empty() {
+        crate::kernel::walk::set_attribute(func, check::CHECKS, check::to_attribute(&b, checks));
+    }
     Ok(())
 }
 
@@ -175,6 +192,7 @@ impl<'c> Target<'c> for Cpu<'c> {
             "scf.forall" => tasks(walk, op)?,
             "scf.forall.in_parallel" => {}
             "memref.alloca" => alloca(walk, op)?,
+            "loop.check_index" => check_index(walk, op)?,
             "func.return" => {
                 walk.b.op("llvm.return", &[], &[], &[], vec![]);
             }
@@ -211,6 +229,24 @@ fn tasks<'c>(walk: &mut Walk<'c, Cpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(
     walk.target.inside = false;
     walk.b.op("scf.yield", &[], &[], &[], vec![]);
     walk.b = outside;
+    Ok(())
+}
+
+/// A check: where it fails, its number goes to the status if that is larger, and the index becomes 0.
+fn check_index<'c>(walk: &mut Walk<'c, Cpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
+    let (b, operands) = (walk.b, walk.operands(op));
+    let checked = check::compare(&b, op, operands[0], operands[1])?;
+    let text = check::text(op);
+    let number = walk.target.checks.iter().position(|c| *c == text).unwrap_or_else(|| {
+        walk.target.checks.push(text);
+        walk.target.checks.len() - 1
+    });
+    check::when(&b, checked.any, |b| {
+        let number = b.int(number as i64, b.ty("i64"));
+        atomic::unsigned_minimum(b, walk.target.status, number);
+    });
+    let safe = b.select(checked.outside, b.int(0, checked.index.r#type()), checked.index);
+    walk.set(op.result(0).expect("one result").into(), check::narrow(&b, safe, operands[0]));
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! What LLVM's NVPTX back end is known to select. Anything else would end the process, so it is a diagnostic here.
 
+use super::assertions::ASSERTFAIL;
 use crate::driver::pass::Failure;
 use crate::ir::{name, ops};
-use melior::ir::attribute::StringAttribute;
+use melior::ir::attribute::{FlatSymbolRefAttribute, StringAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, RegionLike, TypeLike, ValueLike};
 use strata_dialects::build::element_type;
@@ -88,6 +89,11 @@ fn call_name(op: OperationRef<'_, '_>) -> Option<String> {
     StringAttribute::try_from(callee).ok().map(|s| s.value().to_owned())
 }
 
+/// The function that a call names.
+fn callee(op: OperationRef<'_, '_>) -> Option<String> {
+    FlatSymbolRefAttribute::try_from(op.attribute("callee").ok()?).ok().map(|s| s.value().to_owned())
+}
+
 fn selects(op: OperationRef<'_, '_>) -> bool {
     let full = name(&op);
     if full.starts_with("nvvm.") {
@@ -95,6 +101,7 @@ fn selects(op: OperationRef<'_, '_>) -> bool {
     }
     let Some(rest) = full.strip_prefix("llvm.") else { return false };
     match rest {
+        "call" if callee(op).as_deref() == Some(ASSERTFAIL) => true,
         "call" | "invoke" | "call_intrinsic" => call_name(op).is_some_and(|n| {
             n.starts_with("llvm.nvvm.")
                 || ["llvm.sqrt", "llvm.ceil", "llvm.floor", "llvm.rint", "llvm.trunc"].contains(&n.as_str())

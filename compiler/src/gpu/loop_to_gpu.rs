@@ -3,12 +3,14 @@
 //! The foralls over blocks, warps, threads and lanes become ids, private arrays become allocas that end in registers, shared arrays
 //! one region of shared memory, and the implied waits barriers.
 
+use super::assertions::Assertions;
 use super::barriers::Barriers;
 use super::grid::grid;
 use super::reduce::{self, Slots};
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
+use crate::kernel::check;
 use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, storage};
 use crate::kernel::{Builder, Val, kept};
@@ -65,6 +67,7 @@ pub struct Gpu<'c> {
     pub(super) slots: Slots<'c>,
     shared_base: Val<'c>,
     shared_bytes: i64,
+    assertions: Assertions<'c>,
     /// Launch dimension (0 x, 1 y, 2 z) of each dimension of the grid forall.
     grid_order: Vec<usize>,
 }
@@ -131,6 +134,7 @@ fn lower<'c>(context: &'c Context, module: &Module<'c>, func: OperationRef<'c, '
         shared_bytes: slots.bytes(),
         slots,
         shared_base,
+        assertions: Assertions::new(in_module, &signature.name),
         grid_order: Vec::new(),
     };
     let mut walk = Walk::new(context, b, index_bits, gpu);
@@ -299,6 +303,13 @@ impl<'c> Target<'c> for Gpu<'c> {
             "scf.forall" => forall(walk, op)?,
             "scf.forall.in_parallel" => {}
             "memref.alloca" => alloca(walk, op)?,
+            "loop.check_index" => {
+                let (b, operands) = (walk.b, walk.operands(op));
+                let checked = check::compare(&b, op, operands[0], operands[1])?;
+                check::when(&b, checked.any, |b| walk.target.assertions.fail(b, &check::text(op)));
+                let index = check::narrow(&b, checked.index, operands[0]);
+                walk.set(op.result(0).expect("one result").into(), index);
+            }
             "loop.all_reduce" => {
                 let block_scope = walk.target.scope == Scope::Block;
                 if walk.target.scope != Scope::Warp && !block_scope {

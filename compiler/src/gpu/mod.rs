@@ -1,5 +1,6 @@
 //! Loop level to PTX.
 
+mod assertions;
 mod barriers;
 pub mod codegen;
 mod grid;

@@ -35,6 +35,8 @@ pub struct KernelInfo {
     pub block: u32,
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
+    /// What it checks, by the number that it reports.
+    pub checks: Vec<Check>,
     /// Blocks or tasks, over the kernel's symbols.
     pub grid: Vec<Expr>,
 }
@@ -360,6 +362,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                             summary: info.facts.summary.clone(),
                             block: info.block,
                             shared_bytes: info.shared_bytes,
+                            checks: info.checks.clone(),
                         });
                         self.called.len() - 1
                     }

@@ -83,6 +83,13 @@ pub fn lower<'c>(
     Ok(())
 }
 
+/// Makes the 64 bits at `pointer` the smaller of themselves and `value`, both without a sign.
+pub fn unsigned_minimum<'c>(b: &Builder<'c>, pointer: Val<'c>, value: Val<'c>) {
+    let attributes =
+        [("bin_op", b.i64_attr(10)), ("ordering", b.i64_attr(MONOTONIC)), ("alignment", b.i64_attr(8))];
+    b.value("llvm.atomicrmw", &[pointer, value], value.r#type(), &attributes);
+}
+
 fn has_other_users(op: OperationRef<'_, '_>) -> bool {
     let result = op.result(0).expect("the old value");
     // SAFETY: a live value.

@@ -1,6 +1,7 @@
 //! What the plan needs to know of a kernel.
 
 use serde::{Deserialize, Serialize};
+use strata_runtime::plan::Check;
 use strata_runtime::sym::Expr;
 
 /// How a kernel is launched.
@@ -14,4 +15,6 @@ pub struct KernelMeta {
     pub block: u32,
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
+    /// What it checks, by the number that it reports (CPU).
+    pub checks: Vec<Check>,
 }

@@ -2,6 +2,7 @@
 
 pub mod affine;
 pub mod atomic;
+pub mod check;
 pub mod llvm;
 pub mod metadata;
 pub mod signature;

@@ -10,6 +10,7 @@ use strata_compiler::cpu::{expand_math, loop_to_cpu};
 use strata_compiler::driver::pass::{Failure, Pass, PassCx};
 use strata_compiler::target::Target;
 use strata_runtime::device::cpu::elf::LoadedObject;
+use strata_runtime::device::cpu::{KernelFn, NO_CHECK_FAILED};
 
 /// A hand-written loop kernel.
 pub fn sample(name: &str) -> String {
@@ -83,14 +84,21 @@ impl Kernel {
         Self { object: LoadedObject::load(&compiled.object).expect("the object loads"), name }
     }
 
-    /// Calls tasks `begin..end`.
+    /// Calls tasks `begin..end`, in which no check may fail.
     pub fn call(&self, buffers: &[*mut u8], symbols: &[i64], begin: i64, end: i64) {
-        type Entry = unsafe extern "C" fn(*const *mut u8, *const i64, i64, i64);
+        let failed = self.status(buffers, symbols, begin, end);
+        assert_eq!(failed, NO_CHECK_FAILED, "a check failed");
+    }
+
+    /// Calls tasks `begin..end`, and gives the number of the first check that failed.
+    pub fn status(&self, buffers: &[*mut u8], symbols: &[i64], begin: i64, end: i64) -> u64 {
         let address = self.object.function(&self.name).expect("the kernel is there");
         // SAFETY: the object was compiled with this ABI; the tests pass buffers of the sizes that the kernel's types say.
         unsafe {
-            let entry: Entry = std::mem::transmute(address);
-            entry(buffers.as_ptr(), symbols.as_ptr(), begin, end);
+            let entry: KernelFn = std::mem::transmute(address);
+            let mut status = NO_CHECK_FAILED;
+            entry(buffers.as_ptr(), symbols.as_ptr(), begin, end, &mut status);
+            status
         }
     }
 }

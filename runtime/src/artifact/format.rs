@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// The first eight bytes of an artifact.
 pub const MAGIC: [u8; 8] = *b"STRATA\r\n";
 /// The version of the file format. Any change to the layout or to the plan's types raises it.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 const ALIGN: usize = 64;
 const HEADER: usize = 64;

@@ -378,8 +378,8 @@ impl<'a> Run<'a> {
         // The place is put together only where something failed.
         done.map_err(|e| {
             let location = crate::plan::location(step);
-            let place =
-                if location.is_empty() { format!("step {i}") } else { format!("{location}, step {i}") };
+            let known = location.is_empty() || location == e.place();
+            let place = if known { format!("step {i}") } else { format!("{location}, step {i}") };
             e.at(place)
         })?;
         self.give_back(i);

@@ -178,6 +178,17 @@ pub struct Kernel {
     pub block: u32,
     /// Dynamic shared memory in bytes (GPU).
     pub shared_bytes: u32,
+    /// What it checks as it runs; it reports the number of the first that fails (CPU).
+    pub checks: Vec<Check>,
+}
+
+/// A check of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What is wrong where it fails.
+    pub message: String,
+    /// The source location; empty where there is none.
+    pub location: String,
 }
 
 /// One thing to do.

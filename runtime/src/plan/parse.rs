@@ -196,7 +196,13 @@ fn kernel(p: &mut Lexer) -> Result<Kernel> {
     p.expect_word("shared")?;
     let shared_bytes = p.unsigned("bytes of shared memory")?;
     let summary = p.text("what the kernel computes, in quotes")?;
-    Ok(Kernel { name, image, summary, block, shared_bytes })
+    let mut checks = Vec::new();
+    if p.accept_word("checks") {
+        checks = p.list("(", ")", |p| {
+            Ok(Check { message: p.text("what a check says, in quotes")?, location: loc(p)? })
+        })?;
+    }
+    Ok(Kernel { name, image, summary, block, shared_bytes, checks })
 }
 
 fn launch(p: &mut Lexer) -> Result<Step> {

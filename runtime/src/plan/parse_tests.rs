@@ -104,8 +104,16 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    let kernel = (text(), any::<u32>(), text(), any::<u32>(), any::<u32>()).prop_map(
-        |(name, image, summary, block, shared_bytes)| Kernel { name, image, summary, block, shared_bytes },
+    let check = (text(), text()).prop_map(|(message, location)| Check { message, location });
+    let kernel = (text(), any::<u32>(), text(), any::<u32>(), any::<u32>(), list(check)).prop_map(
+        |(name, image, summary, block, shared_bytes, checks)| Kernel {
+            name,
+            image,
+            summary,
+            block,
+            shared_bytes,
+            checks,
+        },
     );
     let ends = || list((text(), buffer_id()));
     let device = select(vec![DeviceKind::Cpu, DeviceKind::Cuda]);

@@ -119,8 +119,15 @@ impl Display for Buffer {
 
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { name, image, summary, block, shared_bytes } = self;
-        write!(f, "@{} in image {image} block {block} shared {shared_bytes} {}", Name(name), Quoted(summary))
+        let Self { name, image, summary, block, shared_bytes, checks } = self;
+        write!(f, "@{} in image {image} block {block} shared {shared_bytes} {}", Name(name), Quoted(summary))?;
+        if checks.is_empty() { Ok(()) } else { write!(f, " checks({})", List(checks)) }
+    }
+}
+
+impl Display for Check {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", Quoted(&self.message), Loc(&self.location))
     }
 }
 

@@ -11,13 +11,15 @@ use strata_runtime::sym::Expr;
 pub const TABLE: &[Entry] = &[
     ("aten.embedding", |cx, n| {
         let (weight, indices) = (cx.tensor(n, "weight")?, cx.tensor(n, "indices")?);
+        let indices = checked(cx, n, indices, &cx.ty(weight).shape[0], Negative::Outside)?;
         one(gather(cx, weight, indices, 0)?)
     }),
     ("aten.index_select", |cx, n| {
         let (x, indices) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
         let x = at_least_1d(cx, x)?;
-        let rank = cx.ty(x).rank();
-        let picked = gather(cx, x, indices, n.dim("dim", rank)?)?;
+        let dim = n.dim("dim", cx.ty(x).rank())?;
+        let indices = checked(cx, n, indices, &cx.ty(x).shape[dim], Negative::Outside)?;
+        let picked = gather(cx, x, indices, dim)?;
         one(cx.reshape(picked, &n.result(0)?.shape)?)
     }),
     ("aten.gather", gather_elements),
@@ -28,17 +30,53 @@ pub const TABLE: &[Entry] = &[
     ("aten.diagonal", diagonal),
 ];
 
-/// Slices of `x` along `dim` at the places that an index tensor names.
-pub fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim: usize) -> One<'c, 'a> {
-    let size = &cx.ty(x).shape[dim];
-    if *size == Expr::from(0) {
-        return Err("the dimension that is indexed is empty".into());
-    }
+/// What a negative index is to an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Negative {
+    /// Counted from the end.
+    FromEnd,
+    /// As wrong as one behind the end.
+    Outside,
+}
+
+/// Indices of a dimension of `size` as PyTorch's op takes them: another one is an error.
+pub fn checked<'c, 'a>(
+    cx: &Cx<'c, 'a>,
+    n: &Node,
+    indices: Value<'c, 'a>,
+    size: &Expr,
+    negative: Negative,
+) -> One<'c, 'a> {
     let indices = match cx.ty(indices).dtype {
         DType::I64 | DType::I32 => indices,
-        DType::I8 => cx.cast(indices, DType::I64)?,
+        DType::I8 | DType::I16 => cx.cast(indices, DType::I64)?,
         other => return Err(format!("indices of type {other}").into()),
     };
+    // An op of which PyTorch says that its indices are right.
+    if n.base().starts_with("aten._unsafe") {
+        return if negative == Negative::FromEnd { from_front(cx, indices, size) } else { Ok(indices) };
+    }
+    let attributes = [
+        ("size", Attr::Dims(vec![size.clone()])),
+        ("wrap", Attr::Bool(negative == Negative::FromEnd)),
+        ("message", Attr::Str(format!("{}: an index is out of range", n.base()))),
+    ];
+    Ok(cx.b.graph1("check_index", &[indices], &attributes)?)
+}
+
+/// Indices with the negative ones counted from the front.
+fn from_front<'c, 'a>(cx: &Cx<'c, 'a>, i: Value<'c, 'a>, size: &Expr) -> One<'c, 'a> {
+    let (dtype, shape) = (cx.ty(i).dtype, cx.ty(i).shape);
+    let size = cx.expand(cx.size(size)?, dtype, &shape)?;
+    let negative = cx.compare(direction::LT, i, cx.like(i, 0.0)?)?;
+    cx.op("select", &[negative, cx.op("add", &[i, size])?, i])
+}
+
+/// Slices of `x` along `dim` at the places that an index tensor names, which are inside.
+pub fn gather<'c, 'a>(cx: &Cx<'c, 'a>, x: Value<'c, 'a>, indices: Value<'c, 'a>, dim: usize) -> One<'c, 'a> {
+    if cx.ty(x).shape[dim] == Expr::from(0) {
+        return Err("the dimension that is indexed is empty".into());
+    }
     Ok(cx.b.graph1("gather", &[x, indices], &[("dim", Attr::Int(dim as i64))])?)
 }
 
@@ -73,16 +111,15 @@ pub fn indexed<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, x: Value<'c, 'a>) -> Resul
     let flat = cx.sizes.affine(&flat);
     let mut merged: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
     merged.splice(dim..dim + dims.len(), [flat]);
+    let check = |d: usize, i: Value<'c, 'a>| checked(cx, n, i, &ty.shape[d], Negative::FromEnd);
     let positions = match at.as_slice() {
-        [(_, i)] => *i,
+        [(d, i)] => check(*d, *i)?,
         _ => {
             let common = broadcast_shape(cx, at.iter().map(|(_, v)| *v))?;
             let mut position: Option<Value> = None;
             for (d, i) in &at {
-                let i = cx.expand(*i, DType::I64, &common)?;
+                let i = cx.expand(check(*d, *i)?, DType::I64, &common)?;
                 let size = cx.expand(cx.size(&ty.shape[*d])?, DType::I64, &common)?;
-                let negative = cx.compare(direction::LT, i, cx.like(i, 0.0)?)?;
-                let i = cx.op("select", &[negative, cx.op("add", &[i, size])?, i])?;
                 position = Some(match position {
                     None => i,
                     Some(p) => cx.op("add", &[cx.op("mul", &[p, size])?, i])?,
@@ -144,15 +181,16 @@ fn index<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 }
 
 /// Positions in the row-major elements of a tensor of `shape`, for the elements of an index tensor: their own position, with the
-/// index along `dim`. `outside` says where an index is outside of `dim`.
+/// index along `dim`.
 pub fn flat_positions<'c, 'a>(
     cx: &mut Cx<'c, 'a>,
+    n: &Node,
     index: Value<'c, 'a>,
     dim: usize,
     shape: &[Expr],
-) -> Result<(Value<'c, 'a>, Value<'c, 'a>), Refusal> {
+) -> One<'c, 'a> {
     let own = cx.ty(index).shape;
-    let index = cx.cast(index, DType::I64)?;
+    let index = cx.cast(checked(cx, n, index, &shape[dim], Negative::Outside)?, DType::I64)?;
     let mut position: Option<Value> = None;
     for (d, size) in shape.iter().enumerate() {
         let i = if d == dim { index } else { cx.iota(&own, d)? };
@@ -164,10 +202,7 @@ pub fn flat_positions<'c, 'a>(
             }
         });
     }
-    let size = cx.expand(cx.size(&shape[dim])?, DType::I64, &own)?;
-    let below = cx.compare(direction::LT, index, cx.like(index, 0.0)?)?;
-    let outside = cx.op("or", &[below, cx.compare(direction::GE, index, size)?])?;
-    Ok((position.ok_or("a tensor of rank 0")?, outside))
+    Ok(position.ok_or("a tensor of rank 0")?)
 }
 
 /// A tensor of rank 0 as one of rank 1.
@@ -184,7 +219,7 @@ fn gather_elements<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         return one(cx.full(out.dtype, 0.0, &out.shape)?);
     }
     let dim = n.dim("dim", ty.rank())?;
-    let (position, _) = flat_positions(cx, index, dim, &ty.shape)?;
+    let position = flat_positions(cx, n, index, dim, &ty.shape)?;
     let all = cx.sizes.affine(&ty.numel());
     let picked = gather(cx, cx.reshape(x, &[all])?, position, 0)?;
     one(cx.reshape(picked, &out.shape)?)
@@ -194,6 +229,7 @@ fn gather_elements<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
 fn take<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let (x, index) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
     let all = cx.sizes.affine(&cx.ty(x).numel());
+    let index = checked(cx, n, index, &all, Negative::FromEnd)?;
     one(gather(cx, cx.reshape(x, &[all])?, index, 0)?)
 }
 

@@ -1,6 +1,6 @@
 //! Elements written where index tensors point.
 
-use super::index::{at_least_1d, diagonal_of, flat_positions, index_list, indexed};
+use super::index::{Negative, at_least_1d, checked, diagonal_of, flat_positions, index_list, indexed};
 use super::lower::{Cx, Many, One, Refusal, wide};
 use super::model::Node;
 use super::operand::Operand;
@@ -15,12 +15,12 @@ use strata_runtime::sym::Expr;
 pub const TABLE: &[Entry] = &[
     ("aten.index_put", index_put),
     ("aten._unsafe_index_put", index_put),
-    ("aten.index_add", |cx, n| along(cx, n, "source", Way::plain(ScatterKind::Add))),
-    ("aten.index_copy", |cx, n| along(cx, n, "source", Way::plain(ScatterKind::Set))),
-    ("aten.index_fill", |cx, n| along(cx, n, "value", Way::plain(ScatterKind::Set))),
+    ("aten.index_add", |cx, n| along(cx, n, "source", Way::plain(ScatterKind::Add), Negative::Outside)),
+    ("aten.index_copy", |cx, n| along(cx, n, "source", Way::plain(ScatterKind::Set), Negative::Outside)),
+    ("aten.index_fill", |cx, n| along(cx, n, "value", Way::plain(ScatterKind::Set), Negative::FromEnd)),
     ("aten.index_reduce", |cx, n| {
         let way = Way::named(n)?;
-        along(cx, n, "source", way)
+        along(cx, n, "source", way, Negative::Outside)
     }),
     ("aten.scatter", scatter),
     ("aten.scatter_add", |cx, n| elements(cx, n, "src", Way::plain(ScatterKind::Add))),
@@ -83,13 +83,6 @@ fn write<'c, 'a>(
     dim: usize,
 ) -> One<'c, 'a> {
     let ty = cx.ty(x);
-    let indices = match cx.ty(indices).dtype {
-        DType::I64 | DType::I32 => indices,
-        d if d.is_float() || matches!(d, DType::I1 | DType::U8) => {
-            return Err(format!("indices of type {d}").into());
-        }
-        _ => cx.cast(indices, DType::I64)?,
-    };
     if cx.ty(updates).numel() == Expr::from(0) {
         return Ok(x);
     }
@@ -172,7 +165,13 @@ fn masked<'c, 'a>(
 }
 
 /// Whole slices along a dimension: `index_add` and its like.
-fn along<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, source: &str, way: Way) -> Many<'c, 'a> {
+fn along<'c, 'a>(
+    cx: &mut Cx<'c, 'a>,
+    n: &Node,
+    source: &str,
+    way: Way,
+    negative: Negative,
+) -> Many<'c, 'a> {
     let (x, index) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
     let out = n.result(0)?;
     let (x, index) = (at_least_1d(cx, x)?, at_least_1d(cx, index)?);
@@ -189,6 +188,7 @@ fn along<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, source: &str, way: Way) -> Many<
         let alpha = cx.fit(&cx.operand(n, "alpha")?, ty.dtype, &shape)?;
         updates = cx.op("mul", &[updates, alpha])?;
     }
+    let index = checked(cx, n, index, &ty.shape[dim], negative)?;
     let y = write(cx, way, x, index, updates, dim)?;
     one(cx.reshape(y, &out.shape)?)
 }
@@ -219,11 +219,8 @@ fn elements<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, source: &str, way: Way) -> Ma
         }
         number => cx.fit(&number, ty.dtype, &shape)?,
     };
-    let (position, outside) = flat_positions(cx, index, dim, &ty.shape)?;
+    let position = flat_positions(cx, n, index, dim, &ty.shape)?;
     let all = cx.sizes.affine(&ty.numel());
-    // What is outside of its dimension must not land in another row.
-    let nowhere = cx.expand(cx.size(&all)?, DType::I64, &shape)?;
-    let position = cx.op("select", &[outside, nowhere, position])?;
     let many = cx.sizes.affine(&cx.ty(index).numel());
     let [position, updates] = [position, updates].map(|v| cx.reshape(v, std::slice::from_ref(&many)));
     let flat = cx.reshape(x, &[all])?;
@@ -237,6 +234,7 @@ fn put<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let ty = cx.ty(x);
     let way = Way::plain(if n.flag("accumulate", false)? { ScatterKind::Add } else { ScatterKind::Set });
     let all = cx.sizes.affine(&ty.numel());
+    let index = checked(cx, n, index, &all, Negative::FromEnd)?;
     let source = cx.reshape(source, &cx.ty(index).shape)?;
     let flat = cx.reshape(x, &[all])?;
     let y = write(cx, way, flat, index, cx.cast(source, ty.dtype)?, 0)?;

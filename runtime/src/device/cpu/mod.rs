@@ -11,16 +11,27 @@ use super::{
     Device, DevicePtr, Launch, Module, ResolvedConvolution, ResolvedProduct, Stream, TensorRef, Timestamp,
 };
 use crate::artifact::{Image, ImageKind};
-use crate::error::{Result, bail, err};
-use crate::plan::{DeviceKind, Kernel};
+use crate::error::{Error, ErrorKind, Result, bail, err};
+use crate::plan::{Check, DeviceKind, Kernel};
 pub use elf::LoadedObject;
 pub use features::native as native_target;
 use rayon::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// The type of every kernel on the CPU: the tasks `begin..end`.
-pub type KernelFn = unsafe extern "C" fn(buffers: *const *mut u8, symbols: *const i64, begin: i64, end: i64);
+/// The type of every kernel on the CPU: the tasks `begin..end`. `status` becomes the smallest number of a check that failed
+/// ([`Kernel::checks`]).
+pub type KernelFn = unsafe extern "C" fn(
+    buffers: *const *mut u8,
+    symbols: *const i64,
+    begin: i64,
+    end: i64,
+    status: *mut u64,
+);
+
+/// The status before any check has failed.
+pub const NO_CHECK_FAILED: u64 = u64::MAX;
 
 /// Chunks a thread: enough that uneven tasks even out.
 const CHUNKS_PER_THREAD: usize = 4;
@@ -57,7 +68,7 @@ impl CpuDevice {
 struct CpuModule {
     /// Owns the code that `kernels` points into.
     _object: LoadedObject,
-    kernels: Vec<KernelFn>,
+    kernels: Vec<(KernelFn, Vec<Check>)>,
     pool: Arc<rayon::ThreadPool>,
 }
 
@@ -77,7 +88,7 @@ impl<T> Shared<T> {
 
 impl Module for CpuModule {
     unsafe fn launch(&self, kernel: usize, launch: &Launch<'_>, _: Stream) -> Result<()> {
-        let f = self.kernels[kernel];
+        let (f, checks) = &self.kernels[kernel];
         let tasks =
             launch.grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g)).filter(|&n| n <= i64::MAX as u64);
         let Some(tasks) = tasks else {
@@ -86,21 +97,33 @@ impl Module for CpuModule {
         // On the CPU a device address is a host pointer of the same width.
         let buffers = Shared(launch.buffers.as_ptr().cast::<*mut u8>());
         let symbols = Shared(launch.symbols.as_ptr());
+        let status = AtomicU64::new(NO_CHECK_FAILED);
         let chunks = tasks.min((self.pool.current_num_threads() * CHUNKS_PER_THREAD) as u64) as usize;
         if chunks <= 1 || self.pool.current_num_threads() == 1 {
             // SAFETY: promised by the caller.
-            unsafe { f(buffers.get(), symbols.get(), 0, tasks as i64) };
-            return Ok(());
+            unsafe { f(buffers.get(), symbols.get(), 0, tasks as i64, status.as_ptr()) };
+            return outcome(status, checks);
         }
         let bound = |c: usize| (tasks as u128 * c as u128 / chunks as u128) as i64;
         self.pool.install(|| {
             (0..chunks).into_par_iter().with_max_len(1).for_each(|c| {
                 // SAFETY: promised by the caller.
-                unsafe { f(buffers.get(), symbols.get(), bound(c), bound(c + 1)) }
+                unsafe { f(buffers.get(), symbols.get(), bound(c), bound(c + 1), status.as_ptr()) }
             });
         });
-        Ok(())
+        outcome(status, checks)
     }
+}
+
+/// The error of the first check that failed, if one did.
+fn outcome(status: AtomicU64, checks: &[Check]) -> Result<()> {
+    let failed = match status.into_inner() {
+        NO_CHECK_FAILED => return Ok(()),
+        number => usize::try_from(number).ok().and_then(|n| checks.get(n)),
+    };
+    let Some(check) = failed else { bail!(Artifact, "a kernel reports a check that it does not have") };
+    let e = Error::new(ErrorKind::Index, &check.message);
+    Err(if check.location.is_empty() { e } else { e.at(&check.location) })
 }
 
 impl Device for CpuDevice {
@@ -170,7 +193,8 @@ impl Device for CpuDevice {
             .map(|k| {
                 let f = object.function(&k.name)?;
                 // SAFETY: kernels have this type by the ABI of the plan.
-                Ok(unsafe { std::mem::transmute::<*const u8, KernelFn>(f) })
+                let f = unsafe { std::mem::transmute::<*const u8, KernelFn>(f) };
+                Ok((f, k.checks.clone()))
             })
             .collect::<Result<_>>()?;
         Ok(Box::new(CpuModule { _object: object, kernels, pool: self.pool.clone() }))

@@ -125,7 +125,7 @@ fn image(kind: ImageKind, bytes: &[u8]) -> Image {
 }
 
 fn kernel(name: &str, block: u32, shared_bytes: u32) -> Kernel {
-    Kernel { name: name.into(), image: 0, summary: "self-test".into(), block, shared_bytes }
+    Kernel { name: name.into(), image: 0, summary: "self-test".into(), block, shared_bytes, checks: vec![] }
 }
 
 fn counting(n: i64) -> Vec<f64> {
