@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use strata_runtime::Error;
+use strata_runtime::error::{Error, ErrorKind};
 use strata_runtime::artifact::Artifact;
 use strata_runtime::client::cached;
 use strata_runtime::client::protocol::{CompileOptions, Fallback, Numerics, Source, Target};
@@ -30,6 +30,8 @@ pub struct Compiled {
     /// The graph as PyTorch runs it, and who is told why it has to.
     module: Py<PyAny>,
     on_failure: Py<PyAny>,
+    /// Runs the graph in PyTorch where an index is out of range, for PyTorch's exception.
+    outside: Py<PyAny>,
     failed: AtomicBool,
     timings: Vec<(String, u64)>,
     /// In the cache.
@@ -58,9 +60,10 @@ pub fn device_of(device: DlDevice, threads: usize) -> strata_runtime::Result<Arc
 }
 
 /// Compiles a serialised graph (`graph` says how it is called) for `cpu` or a chip such as `sm_90a`. `module` is the graph as PyTorch
-/// runs it; where a compiled graph fails, it takes over, and `on_failure(text, next step)` is called once.
+/// runs it; where a compiled graph fails, it takes over, and `on_failure(text, next step)` is called once. `outside(text, arguments)` runs
+/// a call in which an index is out of range.
 #[pyfunction]
-#[pyo3(signature = (graph, target, ordinal, threads, options, module, fallbacks, on_failure, server=None))]
+#[pyo3(signature = (graph, target, ordinal, threads, options, module, fallbacks, on_failure, outside, server=None))]
 #[allow(clippy::too_many_arguments)]
 pub fn compile(
     py: Python<'_>,
@@ -72,6 +75,7 @@ pub fn compile(
     module: Py<PyAny>,
     fallbacks: Py<PyAny>,
     on_failure: Py<PyAny>,
+    outside: Py<PyAny>,
     server: Option<PathBuf>,
 ) -> PyResult<Py<Compiled>> {
     let spec = Spec::of(graph)?;
@@ -112,7 +116,7 @@ pub fn compile(
     let callable = Callable::new(py, exe, device, spec, fallbacks)?;
     let failed = AtomicBool::new(false);
     let key = key.to_string();
-    let compiled = Py::new(py, Compiled { callable, module, on_failure, failed, timings, key })?;
+    let compiled = Py::new(py, Compiled { callable, module, on_failure, outside, failed, timings, key })?;
     // On the object: PyTorch looks for it there, and wrappers copy it from there.
     compiled.setattr(py, "_boxed_call", true)?;
     Ok(compiled)
@@ -226,6 +230,9 @@ impl Compiled {
             match self.callable.call(arguments, None) {
                 Ok(results) => return Ok(results.into_any()),
                 Err(Fault::Raised(e)) => return Err(e),
+                Err(Fault::Runtime(e)) if e.kind() == ErrorKind::Index => {
+                    return self.outside.bind(py).call1((e.to_string(), arguments.to_tuple()));
+                }
                 Err(Fault::Runtime(e)) => {
                     if !self.failed.swap(true, Ordering::Relaxed) {
                         self.on_failure.call1(py, (e.to_string(), e.next_step()))?;

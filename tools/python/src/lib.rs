@@ -18,9 +18,11 @@ mod server;
 mod spec;
 mod torch;
 
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::Ordering;
+use strata_runtime::error::ErrorKind;
 use strata_runtime::events::{Event, EventKind, emit as emit_event, events as stream};
 
 pyo3::create_exception!(
@@ -30,8 +32,12 @@ pyo3::create_exception!(
     "An error of the compiler or the runtime: text, kind, next step."
 );
 
-/// A runtime error as a Python exception; `kind` and `next_step` are its second and third argument.
+/// A runtime error as a Python exception; `kind` and `next_step` are its second and third argument. An index out of range is what it is
+/// everywhere in Python.
 fn raise(e: &strata_runtime::Error) -> PyErr {
+    if e.kind() == ErrorKind::Index {
+        return PyIndexError::new_err(e.to_string());
+    }
     StrataError::new_err((e.to_string(), format!("{:?}", e.kind()), e.next_step().to_owned()))
 }
 

@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import _cache, _crosscheck, _cuts, _options, _records, _split, reproduce
+from . import _cache, _crosscheck, _cuts, _options, _out_of_range, _records, _split, reproduce
 from . import _events as events
 from . import strata_native as native
 from ._decompositions import decompositions
@@ -234,7 +234,8 @@ def _compile(gm, graph, options):
         target = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
     options = {"reproducer_dir": reproduce.folder(), "source_name": graph.name, **_dumped(gm, graph, options)}
     threads, fallbacks = torch.get_num_threads(), Fallbacks(graph.objects, graph.device)
-    compiled = native.compile(graph, target, ordinal, threads, options, gm, fallbacks, functools.partial(_failed, graph.location), find_server())
+    failed, outside = (functools.partial(f, *given) for f, given in ((_failed, [graph.location]), (_out_of_range.run, [gm, graph.location])))
+    compiled = native.compile(graph, target, ordinal, threads, options, gm, fallbacks, failed, outside, find_server())
     _cache.record(compiled.key, options.get("cache_dir"))
     events.count("compiles")
     for name, n in compiled.counts().items():

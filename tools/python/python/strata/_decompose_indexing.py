@@ -49,7 +49,9 @@ def _index_put(x, indices, values, accumulate=False):
     if statically_known_true(values.shape[first] == 1):
         new = values.view(*values.shape[:first], *[1] * n, *values.shape[first + 1 :])
     else:
-        new = values.index_select(first, _ranks(mask).reshape(-1))
+        # As many values as the mask has true elements, or PyTorch raises an error: an index that is none does so here.
+        count, wanted = mask.sum(), values.shape[first]
+        new = values.index_select(first, torch.where(count == wanted, _ranks(mask).reshape(-1), wanted))
         new = new.view(*values.shape[:first], *mask.shape, *values.shape[first + 1 :])
     mask = mask.view(*ones[0], *mask.shape, *ones[1])
     return torch.where(mask, x + new if accumulate else new, x)

@@ -27,6 +27,9 @@ _ROUNDED_AS_ONE = """
     mish mvlgamma sigmoid silu sinc _softmax_backward_data softplus special_log_ndtr special_ndtr special_xlog1py xlogy
 """
 
+# What PyTorch's decompositions make of these takes negative indices, which the ops themselves do not, or is longer than what the compiler has.
+_WHOLE = "index_add index_copy index_fill take"
+
 _NATIVE = {torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
 _whole = contextvars.ContextVar("strata_whole", default=None)
 
@@ -65,6 +68,7 @@ def decompositions(strict=False):
     table.update(get_decompositions([getattr(aten, name) for name in _FURTHER.split()]))
     # It hands the backward op the probabilities for the logarithms of the sums, and hides the attention.
     table.pop(aten._scaled_dot_product_flash_attention_for_cpu.default, None)
+    table = {op: f for op, f in table.items() if str(op).split(".")[1] not in _WHOLE.split()}
     if strict:
         pointwise = set(_ROUNDED_AS_ONE.split())
         table = {op: f for op, f in table.items() if str(op).split(".")[1] not in pointwise}
