@@ -41,3 +41,16 @@ func.func @repeated() -> tensor<64xf32> {
   %b = graph.broadcast %a dims = [] : (tensor<f32>) -> tensor<64xf32>
   return %b : tensor<64xf32>
 }
+
+// Constant indices that are inside, counted from the front; what is outside is reported when the program runs.
+// CHECK-LABEL: func.func @constant_indices
+// CHECK-DAG: %[[I:.*]] = graph.constant dense<[3, 0]>
+// CHECK-DAG: %[[O:.*]] = graph.constant dense<[-1, 0]>
+// CHECK-DAG: %[[C:.*]] = graph.check_index %[[O]] below <4> wrap = false
+// CHECK: return %[[I]], %[[C]]
+func.func @constant_indices() -> (tensor<2xi64>, tensor<2xi64>) {
+  %i = graph.constant dense<[-1, 0]> : tensor<2xi64>
+  %a = graph.check_index %i below #graph.dims<4> wrap = true "out of range" : tensor<2xi64>
+  %b = graph.check_index %i below #graph.dims<4> wrap = false "out of range" : tensor<2xi64>
+  return %a, %b : tensor<2xi64>, tensor<2xi64>
+}

@@ -349,6 +349,18 @@ func.func @gather_c2(%x: tensor<4x2xf32>, %i: tensor<3xi64>) {
   return
 }
 // -----
+func.func @check_index_c1(%i: tensor<3xi8>) {
+  // expected-error@+1 {{indices are i8, expected i64 or i32 [C1]}}
+  %0 = graph.check_index %i below #graph.dims<4> wrap = true "out of range" : tensor<3xi8>
+  return
+}
+// -----
+func.func @check_index_c2(%i: tensor<3xi64>) {
+  // expected-error@+1 {{takes one size, got 2 [C2]}}
+  %0 = graph.check_index %i below #graph.dims<4, 5> wrap = true "out of range" : tensor<3xi64>
+  return
+}
+// -----
 func.func @scatter_c1(%x: tensor<4x2xf32>, %i: tensor<3xf32>, %u: tensor<3x2xf32>) {
   // expected-error@+1 {{[C1]}}
   %0 = graph.scatter set %u into %x at %i dim = 0 : (tensor<4x2xf32>, tensor<3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>

@@ -165,6 +165,8 @@ func.func @indexing(%t: tensor<10x4xf32>, %i: tensor<2x3xi64>) {
   %g = graph.gather %t at %i dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
   // CHECK: %{{.*}} = graph.scatter add %{{.*}} into %{{.*}} at %{{.*}} dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<10x4xf32>
   %s = graph.scatter add %g into %t at %i dim = 0 : (tensor<10x4xf32>, tensor<2x3xi64>, tensor<2x3x4xf32>) -> tensor<10x4xf32>
+  // CHECK: %{{.*}} = graph.check_index %{{.*}} below <10> wrap = true "an index is out of range" : tensor<2x3xi64>
+  %c = graph.check_index %i below #graph.dims<10> wrap = true "an index is out of range" : tensor<2x3xi64>
   return
 }
 

@@ -65,6 +65,25 @@ func.func @embedding(%table: tensor<100x8xf32>, %ids: tensor<?xi64, #graph.dims<
   return %0 : tensor<?x8xf32, #graph.dims<s0, 8>>
 }
 
+// Indices that are known to be inside are neither counted from the end nor clamped, and a scatter leaves none out.
+// CHECK: func.func @checked
+// CHECK: linalg.generic
+// CHECK: ^bb0(%[[I:.*]]: i64, %{{.*}}: i64):
+// CHECK-NEXT: %[[C:.*]] = loop.check_index %[[I]] below %{{.*}} wrap = false "out of range" : i64
+// CHECK-NEXT: linalg.yield %[[C]] : i64
+// CHECK: ^bb0
+// CHECK-NEXT: arith.index_cast
+// CHECK-NEXT: linalg.index 1
+// CHECK-NEXT: tensor.extract
+// CHECK: loop.scatter add {{.*}} dim = 0 in_bounds :
+func.func @checked(%table: tensor<100x8xf32>, %ids: tensor<?xi64, #graph.dims<s0>>) -> tensor<100x8xf32>
+    attributes {graph.symbols = [{name = "tokens"}]} {
+  %c = graph.check_index %ids below #graph.dims<100> wrap = false "out of range" : tensor<?xi64, #graph.dims<s0>>
+  %0 = graph.gather %table at %c dim = 0 : (tensor<100x8xf32>, tensor<?xi64, #graph.dims<s0>>) -> tensor<?x8xf32, #graph.dims<s0, 8>>
+  %1 = graph.scatter add %0 into %table at %c dim = 0 : (tensor<100x8xf32>, tensor<?xi64, #graph.dims<s0>>, tensor<?x8xf32, #graph.dims<s0, 8>>) -> tensor<100x8xf32>
+  return %1 : tensor<100x8xf32>
+}
+
 // Scatters and running combinations are ops of their own.
 // CHECK: func.func @scatter_scan
 // CHECK: loop.scatter max %{{.*}} into %arg0 at %arg1 dim = 1 : (tensor<4x?xf32>, tensor<4x?xf32>, tensor<?xi64>) -> tensor<4x?xf32>
