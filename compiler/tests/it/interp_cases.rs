@@ -42,7 +42,7 @@ impl Gen {
     }
 
     /// A size that is a number above 0.
-    fn number(&mut self) -> Expr {
+    pub fn number(&mut self) -> Expr {
         Expr::from(1 + self.below(4))
     }
 
@@ -269,6 +269,18 @@ pub fn case(op: &'static str, dtype: DType, g: &mut Gen) -> Option<Case> {
             let kind = if !dtype.is_number() { 0 } else { g.below(5) as i32 };
             let attrs = vec![("kind", Attr::Enum(kind)), ("dim", Attr::Int(dim as i64))];
             case(vec![t(dtype, &s), indices, t(dtype, &updates)], attrs, None)
+        }
+        "graph.check_index" if !matches!(dtype, DType::I64 | DType::I32) => None,
+        "graph.check_index" => {
+            let s = g.shape(3);
+            // Random integers are -9 to 9: inside, counted from the end.
+            let size = Expr::sym(0) + Expr::from(9 + g.below(3));
+            let attrs = vec![
+                ("size", Attr::Dims(vec![size])),
+                ("wrap", Attr::Bool(true)),
+                ("message", Attr::Str("an index is out of range".into())),
+            ];
+            case(vec![t(dtype, &s)], attrs, None)
         }
         "graph.scan" if !dtype.is_number() => None,
         "graph.scan" => {

@@ -4,6 +4,7 @@ mod check_semantics;
 mod cpu_kernels;
 mod end_to_end;
 mod gpu_kernels;
+mod index_checks;
 mod interp_cases;
 mod interp_graph;
 mod interp_loops;
