@@ -3,6 +3,7 @@ use crate::artifact::Constants;
 use crate::device::TensorRef;
 use crate::device::cpu::CpuDevice;
 use crate::dtype::DType;
+use crate::error::ErrorKind;
 use crate::plan::HostCall;
 use crate::testing::{MLP, MLP_C, artifact, mlp};
 use proptest::prelude::*;
@@ -44,6 +45,55 @@ fn an_artifact_read_from_a_file_runs_the_same() {
     let exe = Executable::new(Artifact::read(&path).unwrap(), cpu(1)).unwrap();
     let y = exe.run_host(&[f32s(&[1, 3], &[1.0, 1.0, 1.0])]).unwrap();
     assert_eq!(y[0].to_f64(), [20.0, 1.0]);
+}
+
+const CHECKS: &str = r#"plan @f on cpu {
+  symbol s0 "n" in [0, inf] = dim 0 of input 0
+  input %x = b0
+  output %y = b1
+  buffer b0 : f32[s0] = input 0
+  buffer b1 : f32[s0] = output 0
+  arena 0 bytes
+  kernel k0 = @check in image 0 block 1 shared 0 "check" checks("above" loc("model.py:3"), "below")
+  launch k0(b0) -> (b1) symbols(s0) grid(s0) loc("model.py:2")
+}"#;
+
+/// 0 where an element is above 1, 1 where one is below 0, 7 where one is 0.5.
+const CHECKS_C: &str = "
+    static void failed(unsigned long *status, unsigned long number) {
+        unsigned long seen = __atomic_load_n(status, __ATOMIC_RELAXED);
+        while (number < seen && !__atomic_compare_exchange_n(status, &seen, number, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    }
+    void check(char **b, const long *s, long begin, long end, unsigned long *status) {
+        const float *x = (const float *)b[0]; float *y = (float *)b[1];
+        for (long i = begin; i < end; i++) {
+            y[i] = x[i];
+            if (x[i] > 1.0f) failed(status, 0);
+            if (x[i] < 0.0f) failed(status, 1);
+            if (x[i] == 0.5f) failed(status, 7);
+        }
+    }
+";
+
+/// Whatever the order of the threads, the same check is reported; a call after a failed one is a call like any other.
+#[test]
+fn a_failed_check_ends_the_call() {
+    for threads in [1, 3] {
+        let exe = Executable::new(artifact(CHECKS, CHECKS_C, mlp().constants), cpu(threads)).unwrap();
+        let run = |values: &[f32]| exe.run_host(&[f32s(&[values.len()], values)]);
+        let mut x = vec![0.25; 1000];
+        assert_eq!(run(&x).unwrap()[0].to_f64(), vec![0.25; 1000]);
+        x[10] = -1.0;
+        let e = run(&x).unwrap_err();
+        assert_eq!((e.kind(), e.reason(), e.place()), (ErrorKind::Index, "below", "@f, model.py:2, step 0"));
+        x[900] = 2.0;
+        for _ in 0..20 {
+            let e = run(&x).unwrap_err();
+            assert_eq!((e.reason(), e.place()), ("above", "@f, model.py:2, step 0, model.py:3"));
+        }
+        assert_eq!(run(&[1.0, 0.0]).unwrap()[0].to_f64(), [1.0, 0.0]);
+        assert_eq!(run(&[0.5]).unwrap_err().kind(), ErrorKind::Artifact);
+    }
 }
 
 #[test]
@@ -329,7 +379,7 @@ fn the_file_format_is_deterministic_and_versioned() {
     };
     assert!(
         refused(8, 99)
-            .contains("format version 99; this runtime reads version 3\n  next: run it with a newer")
+            .contains("format version 99; this runtime reads version 4\n  next: run it with a newer")
     );
     assert!(refused(0, b'X').contains("not a Strata artifact"));
     assert!(refused(30, 0xAA).contains("header is corrupt"));
