@@ -32,7 +32,12 @@ impl Range {
     }
 
     /// Bounds from both lows and both highs, where they are known.
-    fn both(&self, other: &Self, low: impl Fn(&Expr, &Expr) -> Expr, high: impl Fn(&Expr, &Expr) -> Expr) -> Self {
+    fn both(
+        &self,
+        other: &Self,
+        low: impl Fn(&Expr, &Expr) -> Expr,
+        high: impl Fn(&Expr, &Expr) -> Expr,
+    ) -> Self {
         let each = |a: &Option<Expr>, b: &Option<Expr>, f: &dyn Fn(&Expr, &Expr) -> Expr| {
             a.as_ref().zip(b.as_ref()).map(|(a, b)| f(a, b))
         };

@@ -123,7 +123,8 @@ impl Body {
                 }
                 "loop.check_index" => {
                     let check = Check::of(&op)?;
-                    let operand = |d: &mut Decoder<'_>, i: usize| d.register(op.operand(i).map_err(|e| e.to_string())?);
+                    let operand =
+                        |d: &mut Decoder<'_>, i: usize| d.register(op.operand(i).map_err(|e| e.to_string())?);
                     let (index, size) = (operand(&mut d, 0)?, operand(&mut d, 1)?);
                     let to = d.define(op.result(0).map_err(|e| e.to_string())?.into(), Cell::default());
                     steps.push(BodyStep::Check { check, index, size, to });

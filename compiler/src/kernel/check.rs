@@ -24,7 +24,12 @@ pub struct Checked<'c> {
 }
 
 /// Compares an index with its bounds, in 64 bits whatever it has: none may come in by being cut.
-pub fn compare<'c>(b: &Builder<'c>, op: OperationRef<'c, '_>, index: Val<'c>, size: Val<'c>) -> Result<Checked<'c>, Failure> {
+pub fn compare<'c>(
+    b: &Builder<'c>,
+    op: OperationRef<'c, '_>,
+    index: Val<'c>,
+    size: Val<'c>,
+) -> Result<Checked<'c>, Failure> {
     let Some(Attr::Bool(wrap)) = op.attribute("wrap").ok().and_then(Attr::from_mlir) else {
         return Err(Failure::new(op.location(), "loop.check_index without 'wrap'"));
     };

@@ -79,7 +79,12 @@ impl Program {
         module(context, &[self.table(), self.indices.clone()], |b, x| self.body(b, x[0], x[1]))
     }
 
-    fn check<'c, 'a>(&self, b: &Builder<'c, 'a>, i: Value<'c, 'a>, size: Expr) -> Result<Value<'c, 'a>, Violation> {
+    fn check<'c, 'a>(
+        &self,
+        b: &Builder<'c, 'a>,
+        i: Value<'c, 'a>,
+        size: Expr,
+    ) -> Result<Value<'c, 'a>, Violation> {
         let attributes = [
             ("size", Attr::Dims(vec![size])),
             ("wrap", Attr::Bool(self.wrap)),
@@ -152,14 +157,19 @@ fn check(seed: u64) {
     let place = g.below(outside.len());
     outside[place] = wrong;
 
-    let tensor = |list: &[i64]| RefTensor::generate(p.indices.dtype, &shape, Rounding::Exact, |i| Scalar::I(list[i]));
+    let tensor =
+        |list: &[i64]| RefTensor::generate(p.indices.dtype, &shape, Rounding::Exact, |i| Scalar::I(list[i]));
     let good = [table.clone(), tensor(&inside)];
     let bad = [table, tensor(&outside)];
     let run = |m: &Module<'_>, inputs: &[RefTensor], r| run_function(m, "f", inputs, r, BUDGET);
-    let [exact, float64] = [Rounding::Exact, Rounding::Float64].map(|r| run(&graph, &good, r).expect("a result"));
+    let [exact, float64] =
+        [Rounding::Exact, Rounding::Float64].map(|r| run(&graph, &good, r).expect("a result"));
     let says = |m: &Module<'_>, level: &str| {
         let e = run(m, &bad, Rounding::Exact).expect_err(level);
-        assert!(e.message.contains(&format!("{MESSAGE}: {wrong} is not in {first}..{size}")), "{level}: {e}\n{before}");
+        assert!(
+            e.message.contains(&format!("{MESSAGE}: {wrong} is not in {first}..{size}")),
+            "{level}: {e}\n{before}"
+        );
     };
     says(&graph, "graph");
     for target in TARGETS {
@@ -167,14 +177,18 @@ fn check(seed: u64) {
         to_linalg(&context, &m, "default").unwrap_or_else(|e| panic!("{e}\n{before}"));
         says(&m, "tensor");
         to_loops(&context, &m, target, "").unwrap_or_else(|e| panic!("{target}: {e}\n{before}"));
-        let got = run(&m, &good, Rounding::Exact).unwrap_or_else(|e| panic!("{target}: {e}\n{}", m.as_operation()));
-        compare(&got, &exact, &float64).unwrap_or_else(|e| panic!("{target}: {e}\n{before}\n{}", m.as_operation()));
+        let got =
+            run(&m, &good, Rounding::Exact).unwrap_or_else(|e| panic!("{target}: {e}\n{}", m.as_operation()));
+        compare(&got, &exact, &float64)
+            .unwrap_or_else(|e| panic!("{target}: {e}\n{before}\n{}", m.as_operation()));
         says(&m, target);
     }
 
     let mut m = p.build(&context).expect("built before");
-    let compiled = compile(&context, &mut m, &Options::new(Target::native())).unwrap_or_else(|e| panic!("{:?}", e.diagnostics));
-    let executable = Executable::new(compiled.artifact, DEVICE.clone()).unwrap_or_else(|e| panic!("{e}\n{before}"));
+    let compiled = compile(&context, &mut m, &Options::new(Target::native()))
+        .unwrap_or_else(|e| panic!("{:?}", e.diagnostics));
+    let executable =
+        Executable::new(compiled.artifact, DEVICE.clone()).unwrap_or_else(|e| panic!("{e}\n{before}"));
     let call = |inputs: &[RefTensor]| executable.run_host(&inputs.iter().map(host).collect::<Vec<_>>());
     for _ in 0..2 {
         let got = call(&good).unwrap_or_else(|e| panic!("{e}\n{before}"));

@@ -120,7 +120,12 @@ impl Display for Buffer {
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { name, image, summary, block, shared_bytes, checks } = self;
-        write!(f, "@{} in image {image} block {block} shared {shared_bytes} {}", Name(name), Quoted(summary))?;
+        write!(
+            f,
+            "@{} in image {image} block {block} shared {shared_bytes} {}",
+            Name(name),
+            Quoted(summary)
+        )?;
         if checks.is_empty() { Ok(()) } else { write!(f, " checks({})", List(checks)) }
     }
 }

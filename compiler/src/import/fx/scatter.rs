@@ -165,13 +165,7 @@ fn masked<'c, 'a>(
 }
 
 /// Whole slices along a dimension: `index_add` and its like.
-fn along<'c, 'a>(
-    cx: &mut Cx<'c, 'a>,
-    n: &Node,
-    source: &str,
-    way: Way,
-    negative: Negative,
-) -> Many<'c, 'a> {
+fn along<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, source: &str, way: Way, negative: Negative) -> Many<'c, 'a> {
     let (x, index) = (cx.tensor(n, "self")?, cx.tensor(n, "index")?);
     let out = n.result(0)?;
     let (x, index) = (at_least_1d(cx, x)?, at_least_1d(cx, index)?);

@@ -38,6 +38,10 @@ pub enum Attr {
     Ints(Vec<i64>),
     /// A float.
     Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A text for people.
+    Text(&'static str),
     /// A case of an enumeration, such as a comparison's direction.
     Keyword(&'static str),
     /// Sizes or positions that may hold symbols.
@@ -50,6 +54,8 @@ impl fmt::Display for Attr {
             Self::Int(i) => write!(f, "{i}"),
             Self::Ints(v) => write!(f, "{v:?}"),
             Self::Float(x) => write!(f, "{x:?}"),
+            Self::Bool(b) => write!(f, "{b}"),
+            Self::Text(t) => write!(f, "{t:?}"),
             Self::Keyword(k) => f.write_str(k),
             Self::Dims(v) => write!(f, "{}", ShapeText(v)),
         }

@@ -13,6 +13,16 @@ use strata_runtime::DType;
 use strata_runtime::sym::Expr;
 
 impl Importer<'_> {
+    /// Indices of a dimension, counted from the end where they are negative; others are an error of whoever runs the model.
+    fn checked(&mut self, indices: &Operand, size: Expr) -> Result<Operand> {
+        let attributes = [
+            ("size", Attr::Dims(vec![size])),
+            ("wrap", Attr::Bool(true)),
+            ("message", Attr::Text("Gather: an index is out of range")),
+        ];
+        self.op("check_index", &[indices], &attributes, indices.ty.clone())
+    }
+
     /// The dimension `d` of `x` replaced by the dimensions of `indices`; negative ones count from the end.
     fn gather(&mut self, x: &Operand, indices: &Operand, d: usize) -> Result<Operand> {
         let shape = [&x.shape()[..d], indices.shape(), &x.shape()[d + 1..]].concat();
@@ -36,12 +46,16 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
     }
     let size = x.shape()[d].clone();
     let Some(numbers) = indices.numbers() else {
+        let indices = im.checked(&indices, size)?;
         return Ok(vec![im.gather(&x, &indices, d)?]);
     };
+    let mut known = true;
     for &i in &numbers {
         let end = if i < 0 { Expr::from(i.saturating_neg()) } else { Expr::from(i.saturating_add(1)) };
-        if facts::le(&end, &size, &im.symbols) == Some(false) {
-            fail!("index {i} in a dimension of size {size}");
+        match facts::le(&end, &size, &im.symbols) {
+            Some(false) => fail!("index {i} in a dimension of size {size}"),
+            Some(true) => {}
+            None => known = false,
         }
     }
     if let ([i], 0) = (&numbers[..], indices.rank()) {
@@ -52,6 +66,7 @@ pub fn gather(im: &mut Importer<'_>, node: &Node<'_>) -> Result<Vec<Operand>> {
         shape.remove(d);
         return Ok(vec![im.reshape(&part, shape)?]);
     }
+    let indices = if known { indices } else { im.checked(&indices, size)? };
     Ok(vec![im.gather(&x, &indices, d)?])
 }
 

@@ -211,6 +211,8 @@ impl Emit for GraphWriter<'_, '_> {
                 emit::Attr::Int(i) => Attr::Int(*i),
                 emit::Attr::Ints(v) => Attr::Ints(v.clone()),
                 emit::Attr::Float(x) => Attr::Float(*x),
+                emit::Attr::Bool(b) => Attr::Bool(*b),
+                emit::Attr::Text(t) => Attr::Str((*t).to_owned()),
                 emit::Attr::Keyword(k) => Attr::Enum(
                     case(name, k)
                         .ok_or_else(|| Diagnostic::new(format!("graph.{name} has no {key} '{k}'")))?,

@@ -141,7 +141,8 @@ impl Machine {
             What::CheckIndex { check, from, size, to } => {
                 self.spend(to.lanes)?;
                 for i in 0..to.lanes {
-                    self.registers[to.at + i] = check.run(self.registers[from.at + i], self.registers[*size])?;
+                    self.registers[to.at + i] =
+                        check.run(self.registers[from.at + i], self.registers[*size])?;
                 }
                 Ok(())
             }

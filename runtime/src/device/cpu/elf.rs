@@ -324,7 +324,9 @@ mod tests {
         let f = object.function(name).unwrap();
         // SAFETY: the test's C function has this type.
         let f: KernelFn = unsafe { std::mem::transmute(f) };
-        unsafe { f(buffers.as_ptr(), symbols.as_ptr(), begin, end, &mut { crate::device::cpu::NO_CHECK_FAILED }) }
+        unsafe {
+            f(buffers.as_ptr(), symbols.as_ptr(), begin, end, &mut { crate::device::cpu::NO_CHECK_FAILED })
+        }
     }
 
     #[test]

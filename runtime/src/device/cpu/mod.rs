@@ -122,8 +122,9 @@ fn outcome(status: AtomicU64, checks: &[Check]) -> Result<()> {
         number => usize::try_from(number).ok().and_then(|n| checks.get(n)),
     };
     let Some(check) = failed else { bail!(Artifact, "a kernel reports a check that it does not have") };
-    let e = Error::new(ErrorKind::Index, &check.message)
-        .next("pass indices that are positions of the dimension, or count from its end where the op allows it");
+    let e = Error::new(ErrorKind::Index, &check.message).next(
+        "pass indices that are positions of the dimension, or count from its end where the op allows it",
+    );
     Err(if check.location.is_empty() { e } else { e.at(&check.location) })
 }
 

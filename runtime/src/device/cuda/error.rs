@@ -70,6 +70,11 @@ fn explain_driver(code: CUresult, what: String, text: String) -> Error {
             ErrorKind::Device,
             "the GPU context is lost: restart the process; run under `compute-sanitizer` to find the kernel and the access",
         ),
+        CUDA_ERROR_ASSERT => (
+            ErrorKind::Device,
+            "a check in a kernel has failed, as a line on standard error says, with the op and its place: most often an index out of \
+             range. The GPU context is lost: restart the process",
+        ),
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
         | CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
         | CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => (

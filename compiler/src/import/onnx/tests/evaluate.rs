@@ -83,6 +83,8 @@ impl Emit for Evaluate<'_> {
                 Attr::Int(i) => A::Int(*i),
                 Attr::Ints(v) => A::Ints(v.clone()),
                 Attr::Float(x) => A::Float(*x),
+                Attr::Bool(b) => A::Bool(*b),
+                Attr::Text(t) => A::Str((*t).to_owned()),
                 Attr::Keyword(k) => {
                     A::Enum(super::super::graph::case(name, k).expect("a case of the enumeration"))
                 }

@@ -96,6 +96,22 @@ fn a_shared_weight_is_one_constant() {
     ];
     let text = imported(&model(graph(vec![ids], vec![weight], nodes, &["out"]))).expect("supported");
     assert_eq!(text.matches("= constant").count(), 1, "{text}");
+    // The ids are only known when the model runs.
+    assert!(text.contains("check_index"), "{text}");
+}
+
+/// Constant indices that no size makes wrong need no check; those that some sizes do have one.
+#[test]
+fn indices_are_checked_where_they_may_be_outside() {
+    let gathered = |size: D, indices: &[i64]| {
+        let x = value("x", F, &[size, D::N(2)]);
+        let list = stored("list", &[indices.len() as i64], indices);
+        let nodes = vec![node("Gather", &["x", "list"], &["out"], vec![])];
+        imported(&model(graph(vec![x], vec![list], nodes, &["out"])))
+    };
+    assert!(!gathered(D::N(4), &[3, -4]).expect("supported").contains("check_index"));
+    assert!(gathered(D::S("rows"), &[3, -4]).expect("supported").contains("check_index"));
+    assert!(gathered(D::N(4), &[3, 4]).expect_err("outside").contains("index 4 in a dimension of size 4"));
 }
 
 /// A product of sizes is not affine: it becomes a symbol of its own, and the way back is a reshape too.
