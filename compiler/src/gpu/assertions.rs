@@ -1,14 +1,26 @@
 //! Device-side assertions: `__assertfail`, which the driver prints a line for and ends the launch with, as with CUDA's own `assert`.
 
-use crate::kernel::Builder;
-use crate::kernel::walk::set_attribute;
+use super::loop_to_gpu::Gpu;
+use crate::driver::pass::Failure;
+use crate::kernel::walk::{Walk, set_attribute};
+use crate::kernel::{Builder, check};
 use melior::ir::attribute::{StringAttribute, TypeAttribute};
+use melior::ir::operation::OperationRef;
 use melior::ir::{Attribute, Region};
 use std::collections::BTreeMap;
 use strata_runtime::plan::Check;
 
 /// The driver's function.
 pub const ASSERTFAIL: &str = "__assertfail";
+
+/// `loop.check_index`: behind it, the index is inside.
+pub fn check_index<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
+    let (b, operands) = (walk.b, walk.operands(op));
+    let checked = check::compare(&b, op, operands[0], operands[1])?;
+    check::when(&b, checked.any, |b| walk.target.assertions.fail(b, &check::text(op)));
+    walk.set(op.result(0).expect("one result").into(), check::narrow(&b, checked.index, operands[0]));
+    Ok(())
+}
 
 /// The texts of a kernel's assertions.
 pub struct Assertions<'c> {

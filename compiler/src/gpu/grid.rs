@@ -2,6 +2,7 @@
 
 use crate::driver::pass::Failure;
 use crate::kernel::signature::Signature;
+use melior::ir::AttributeLike;
 use melior::ir::operation::{OperationLike, OperationRef};
 use strata_runtime::sym::Expr;
 
@@ -35,4 +36,26 @@ pub fn grid(
         }
     }
     Ok(grid)
+}
+
+/// Trip counts of a normalised forall; `None` for a dynamic one.
+pub fn trip_counts(op: OperationRef<'_, '_>) -> Result<Vec<Option<i64>>, String> {
+    let numbers = |name: &str| {
+        let raw = op.attribute(name).ok()?;
+        // SAFETY: the op's static bounds are dense arrays of i64.
+        unsafe {
+            let n = mlir_sys::mlirDenseArrayGetNumElements(raw.to_raw());
+            Some((0..n).map(|i| mlir_sys::mlirDenseI64ArrayGetElement(raw.to_raw(), i)).collect::<Vec<_>>())
+        }
+    };
+    let low = numbers("staticLowerBound").unwrap_or_default();
+    let step = numbers("staticStep").unwrap_or_default();
+    if low.iter().any(|l| *l != 0) || step.iter().any(|s| *s != 1) || op.result_count() != 0 {
+        return Err("a forall that does not count from 0 in steps of 1, or has results".into());
+    }
+    Ok(numbers("staticUpperBound")
+        .unwrap_or_default()
+        .into_iter()
+        .map(|n| (n != i64::MIN).then_some(n))
+        .collect())
 }

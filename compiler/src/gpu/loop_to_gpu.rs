@@ -3,14 +3,13 @@
 //! The foralls over blocks, warps, threads and lanes become ids, private arrays become allocas that end in registers, shared arrays
 //! one region of shared memory, and the implied waits barriers.
 
-use super::assertions::Assertions;
+use super::assertions::{self, Assertions};
 use super::barriers::Barriers;
-use super::grid::grid;
+use super::grid::{grid, trip_counts};
 use super::reduce::{self, Slots};
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
-use crate::kernel::check;
 use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, storage};
 use crate::kernel::{Builder, Val, kept};
@@ -67,7 +66,7 @@ pub struct Gpu<'c> {
     pub(super) slots: Slots<'c>,
     shared_base: Val<'c>,
     shared_bytes: i64,
-    assertions: Assertions<'c>,
+    pub(super) assertions: Assertions<'c>,
     /// Launch dimension (0 x, 1 y, 2 z) of each dimension of the grid forall.
     grid_order: Vec<usize>,
 }
@@ -303,13 +302,7 @@ impl<'c> Target<'c> for Gpu<'c> {
             "scf.forall" => forall(walk, op)?,
             "scf.forall.in_parallel" => {}
             "memref.alloca" => alloca(walk, op)?,
-            "loop.check_index" => {
-                let (b, operands) = (walk.b, walk.operands(op));
-                let checked = check::compare(&b, op, operands[0], operands[1])?;
-                check::when(&b, checked.any, |b| walk.target.assertions.fail(b, &check::text(op)));
-                let index = check::narrow(&b, checked.index, operands[0]);
-                walk.set(op.result(0).expect("one result").into(), index);
-            }
+            "loop.check_index" => assertions::check_index(walk, op)?,
             "loop.all_reduce" => {
                 let block_scope = walk.target.scope == Scope::Block;
                 if walk.target.scope != Scope::Warp && !block_scope {
@@ -413,29 +406,6 @@ fn forall<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
     walk.block(inner)?;
     walk.target.scope = outer;
     Ok(())
-}
-
-/// Trip counts of a normalised forall; `None` for a dynamic one.
-fn trip_counts(op: OperationRef<'_, '_>) -> Result<Vec<Option<i64>>, String> {
-    let numbers = |name: &str| {
-        let raw = op.attribute(name).ok()?;
-        use melior::ir::AttributeLike;
-        // SAFETY: the op's static bounds are dense arrays of i64.
-        unsafe {
-            let n = mlir_sys::mlirDenseArrayGetNumElements(raw.to_raw());
-            Some((0..n).map(|i| mlir_sys::mlirDenseI64ArrayGetElement(raw.to_raw(), i)).collect::<Vec<_>>())
-        }
-    };
-    let low = numbers("staticLowerBound").unwrap_or_default();
-    let step = numbers("staticStep").unwrap_or_default();
-    if low.iter().any(|l| *l != 0) || step.iter().any(|s| *s != 1) || op.result_count() != 0 {
-        return Err("a forall that does not count from 0 in steps of 1, or has results".into());
-    }
-    Ok(numbers("staticUpperBound")
-        .unwrap_or_default()
-        .into_iter()
-        .map(|n| (n != i64::MIN).then_some(n))
-        .collect())
 }
 
 fn alloca<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<(), Failure> {
