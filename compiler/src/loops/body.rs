@@ -1,8 +1,8 @@
 //! Bodies of generics: their values on demand, on scalars or vectors.
 
 use super::emitter::{Emitter, Val, vector_of};
-use super::group::{V, argument_number, definition};
-use super::index::{Stride, stride};
+use super::group::{NodeId, V, argument_number, definition};
+use super::index::{Stride, mentions, stride};
 use crate::ir;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
@@ -144,8 +144,7 @@ impl<'c> Emitter<'c, '_> {
     fn extract_at(&mut self, body: &mut Body<'c>, op: OperationRef<'c, 'c>) -> Val<'c> {
         let source = super::group::value(op.operand(0).expect("operand"));
         let node = self.group.node_of(source).expect("a tensor of the kernel");
-        let mut index = Vec::new();
-        let mut vectors = Vec::new();
+        let (mut index, mut vectors, mut picked) = (Vec::new(), Vec::new(), Vec::new());
         for i in 1..op.operand_count() {
             let v = super::group::value(op.operand(i).expect("operand"));
             if let Some(e) = self.index_of(body, v) {
@@ -153,6 +152,7 @@ impl<'c> Emitter<'c, '_> {
                 continue;
             }
             let v = self.body_value(body, v);
+            picked.push(index.len());
             if v.lanes {
                 vectors.push((index.len(), v.v));
                 index.push(Expr::default());
@@ -160,8 +160,9 @@ impl<'c> Emitter<'c, '_> {
                 index.push(self.variable_of(v.v));
             }
         }
+        let some = self.some_position(node, &picked);
         if vectors.is_empty() {
-            return self.value_at(node, &index);
+            return self.picked(some, node, &index);
         }
         let scalars: Vec<_> = (0..self.lanes)
             .map(|l| {
@@ -170,10 +171,33 @@ impl<'c> Emitter<'c, '_> {
                     let scalar = self.extract(*v, l);
                     at[*d] = self.variable_of(scalar);
                 }
-                self.value_at(node, &at).v
+                self.picked(some, node, &at).v
             })
             .collect();
         Val { v: self.gather(&scalars), lanes: true }
+    }
+
+    /// On the CPU a failed check leaves the index 0, which a dimension without elements has not: whether these have any, where that is
+    /// not known.
+    pub(super) fn some_position(&mut self, node: NodeId, dims: &[usize]) -> Option<V<'c>> {
+        let mut some = None;
+        for &d in if self.cpu { dims } else { &[] } {
+            let size = self.group.nodes[node].shape[d].clone();
+            if self.facts.interval(&size).0.is_none_or(|least| least < 1) {
+                let c = self.compare("sge", &size, &1.into());
+                some = Some(self.and(some, c));
+            }
+        }
+        some
+    }
+
+    /// A value at a position that was computed, or 0 where `some` says that there is none.
+    fn picked(&mut self, some: Option<V<'c>>, node: NodeId, index: &[Expr]) -> Val<'c> {
+        let Some(some) = some else { return self.value_at(node, index) };
+        let dtype = self.group.nodes[node].dtype;
+        let none = |e: &mut Self| Val { v: e.zero(dtype), lanes: false };
+        let lanes = index.iter().any(|e| mentions(e, self.lane));
+        self.either(some, dtype, lanes, |e| e.value_at(node, index), none)
     }
 
     /// `loop.check_index` in a body.

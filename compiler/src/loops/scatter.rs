@@ -70,9 +70,15 @@ impl Scatter {
         let (below, at_least) = (e.attribute("2 : i64"), e.attribute("5 : i64"));
         let b = e.b();
         let picked = b.value("arith.index_cast", &[picked], index, &[]);
-        if self.in_bounds {
+        let known = |e: &mut Emitter<'c, '_>, picked: V<'c>| {
             let picked = e.variable_of(picked);
-            return fill(e, picked);
+            fill(e, picked);
+        };
+        if self.in_bounds {
+            return match e.some_position(self.dest, &[self.dim]) {
+                Some(some) => e.when(some, |e| known(e, picked)),
+                None => known(e, picked),
+            };
         }
         let negative = b.value("arith.cmpi", &[picked, zero], i1, &[("predicate", below)]);
         let wrapped = b.value("arith.addi", &[picked, size], index, &[]);
@@ -80,10 +86,7 @@ impl Scatter {
         let from = b.value("arith.cmpi", &[picked, zero], i1, &[("predicate", at_least)]);
         let to = b.value("arith.cmpi", &[picked, size], i1, &[("predicate", below)]);
         let inside = b.value("arith.andi", &[from, to], i1, &[]);
-        e.when(inside, |e| {
-            let picked = e.variable_of(picked);
-            fill(e, picked);
-        });
+        e.when(inside, |e| known(e, picked));
     }
 
     /// The position in the result for a position of the updates, with `picked` along `dim`.

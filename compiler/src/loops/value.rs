@@ -177,7 +177,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// A value of one kind or another by a condition that is the same for all lanes.
-    fn either(
+    pub(super) fn either(
         &mut self,
         condition: V<'c>,
         dtype: DType,

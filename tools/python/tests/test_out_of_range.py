@@ -118,6 +118,24 @@ def test_arguments_that_are_written_to_stay_as_they_were():
     assert torch.equal(x, before[0]) and torch.equal(y, before[1])
 
 
+def test_a_table_that_turns_out_to_be_empty():
+    """A size that may be 0 when the graph is compiled: nothing is read or written where nothing is."""
+
+    def f(x, keep, i):
+        rows = x[keep]
+        return rows[i], rows.index_put((i,), ROW)
+
+    compiled = torch.compile(f, backend="strata")
+    i = torch.tensor([1, -1])
+    for keep in ([True] * 4, [False] * 4, [False, False, False, True], [True, True, False, False]):
+        keep = torch.tensor(keep)
+        want, got = outcome(f, X, keep, i), outcome(compiled, X, keep, i)
+        if isinstance(want, Exception):
+            same(got, want)
+        else:
+            [same(g, w) for g, w in zip(got, want)]
+
+
 def test_masks_with_another_number_of_values():
     cases = [
         (lambda x, m, v: x.masked_scatter(m, v), 5, RuntimeError, "Number of elements of source < number of ones in mask"),
