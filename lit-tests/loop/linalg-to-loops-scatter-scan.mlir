@@ -39,3 +39,26 @@ func.func @running(%x: tensor<3x1000xbf16>) -> tensor<3x1000xbf16> {
   %0 = loop.scan add %x dim = 1 : (tensor<3x1000xbf16>) -> tensor<3x1000xbf16>
   return %0 : tensor<3x1000xbf16>
 }
+
+// Checked indices need no condition; but on the CPU, where the kernel goes on after a failed check with the index 0, a dimension that
+// may have no elements does.
+// CHECK-LABEL: func.func @checked
+// CHECK: %[[I:.*]] = loop.check_index
+// CHECK-NOT: scf.if
+// CHECK: memref.atomic_rmw addf
+// CPU-LABEL: func.func @checked
+// CPU: loop.check_index
+// CPU: %[[SOME:.*]] = arith.cmpi sge, %arg4, %c1
+// CPU: scf.if %[[SOME]]
+// CPU: arith.addf
+func.func @checked(%x: tensor<?x8xf32> {loop.dims = #graph.dims<s0, 8>}, %i: tensor<64xi64>, %u: tensor<64x8xf32>, %n: index)
+    -> (tensor<?x8xf32> {loop.dims = #graph.dims<s0, 8>}) attributes {graph.symbols = [{name = "rows"}]} {
+  %e = tensor.empty() : tensor<64xi64>
+  %c = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%i : tensor<64xi64>) outs(%e : tensor<64xi64>) {
+  ^bb0(%a: i64, %b: i64):
+    %0 = loop.check_index %a below %n wrap = false "out of range" : i64
+    linalg.yield %0 : i64
+  } -> tensor<64xi64>
+  %0 = loop.scatter add %u into %x at %c dim = 0 in_bounds : (tensor<64x8xf32>, tensor<?x8xf32>, tensor<64xi64>) -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}

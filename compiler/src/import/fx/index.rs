@@ -47,21 +47,21 @@ pub fn checked<'c, 'a>(
     size: &Expr,
     negative: Negative,
 ) -> One<'c, 'a> {
-    let indices = match cx.ty(indices).dtype {
-        DType::I64 | DType::I32 => indices,
-        DType::I8 | DType::I16 => cx.cast(indices, DType::I64)?,
-        other => return Err(format!("indices of type {other}").into()),
-    };
-    // An op of which PyTorch says that its indices are right.
-    if n.base().starts_with("aten._unsafe") {
-        return if negative == Negative::FromEnd { from_front(cx, indices, size) } else { Ok(indices) };
-    }
     let attributes = [
         ("size", Attr::Dims(vec![size.clone()])),
         ("wrap", Attr::Bool(negative == Negative::FromEnd)),
         ("message", Attr::Str(format!("{}: an index is out of range", n.base()))),
     ];
-    Ok(cx.b.graph1("check_index", &[indices], &attributes)?)
+    Ok(cx.b.graph1("check_index", &[integers(cx, indices)?], &attributes)?)
+}
+
+/// Indices in a type that they may have.
+fn integers<'c, 'a>(cx: &Cx<'c, 'a>, indices: Value<'c, 'a>) -> One<'c, 'a> {
+    match cx.ty(indices).dtype {
+        DType::I64 | DType::I32 => Ok(indices),
+        DType::I8 | DType::I16 => cx.cast(indices, DType::I64),
+        other => Err(format!("indices of type {other}").into()),
+    }
 }
 
 /// Indices with the negative ones counted from the front.
@@ -111,14 +111,21 @@ pub fn indexed<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, x: Value<'c, 'a>) -> Resul
     let flat = cx.sizes.affine(&flat);
     let mut merged: Vec<Expr> = order.iter().map(|&d| ty.shape[d].clone()).collect();
     merged.splice(dim..dim + dims.len(), [flat]);
-    let check = |d: usize, i: Value<'c, 'a>| checked(cx, n, i, &ty.shape[d], Negative::FromEnd);
+    // PyTorch says of these ops that their indices are right.
+    let right = n.base().starts_with("aten._unsafe");
+    let front = |d: usize, i: Value<'c, 'a>| match right {
+        true => from_front(cx, integers(cx, i)?, &ty.shape[d]),
+        false => checked(cx, n, i, &ty.shape[d], Negative::FromEnd),
+    };
     let positions = match at.as_slice() {
-        [(d, i)] => check(*d, *i)?,
+        // Gathers and scatters count from the end themselves.
+        [(_, i)] if right => integers(cx, *i)?,
+        [(d, i)] => front(*d, *i)?,
         _ => {
             let common = broadcast_shape(cx, at.iter().map(|(_, v)| *v))?;
             let mut position: Option<Value> = None;
             for (d, i) in &at {
-                let i = cx.expand(check(*d, *i)?, DType::I64, &common)?;
+                let i = cx.expand(front(*d, *i)?, DType::I64, &common)?;
                 let size = cx.expand(cx.size(&ty.shape[*d])?, DType::I64, &common)?;
                 position = Some(match position {
                     None => i,

@@ -1,6 +1,7 @@
 //! The importer on graphs written by hand: printed IR, values by the interpreter, malformed input.
 
 mod calls;
+mod indexing;
 mod sorting;
 mod special;
 
