@@ -3,7 +3,9 @@
 // RUN: strata-opt %s --compile-to=loop --target=cpu:x86-64-v3 | FileCheck %s --check-prefix=LOOP
 // RUN: not strata-run %s 2>&1 | FileCheck %s --check-prefix=TEXT
 // RUN: strata-translate %s --to=plan | FileCheck %s --check-prefix=PLAN
-// RUN: strata-translate %s --to=ptx --target=nvptx:sm_90a | FileCheck %s --check-prefix=PTX
+// RUN: strata-translate %s --to=ptx --target=nvptx:sm_90a > %t.ptx
+// RUN: FileCheck %s --check-prefix=PTX --input-file=%t.ptx
+// RUN: %if ptxas %{ ptxas -arch=sm_90a %t.ptx -o %t.cubin %}
 
 // One check a row, outside of the loop over its elements.
 // LOOP: scf.forall

@@ -56,3 +56,20 @@ func.func @outside(%i: tensor<?xi64, #graph.dims<s0>>) -> (tensor<?xi64, #graph.
   %d = graph.check_index %i below #graph.dims<s0> wrap = true "data" : tensor<?xi64, #graph.dims<s0>>
   return %a, %b, %c, %d : tensor<?xi64, #graph.dims<s0>>, tensor<?xi64, #graph.dims<s0>>, tensor<?xi64, #graph.dims<s0>>, tensor<?xi64, #graph.dims<s0>>
 }
+
+// What may wrap around: a sum of which one end is open, and positions that do not fit 32 bits.
+// CHECK-LABEL: func.func @wrapped
+// CHECK-COUNT-2: graph.check_index
+// CHECK: return
+func.func @wrapped(%i: tensor<4xi64>) -> (tensor<4xi64>, tensor<3000000000xi32>) {
+  %zero = graph.constant dense<0> : tensor<4xi64>
+  %one = graph.constant dense<1> : tensor<4xi64>
+  %last = graph.constant dense<9> : tensor<4xi64>
+  %low = graph.max %i, %zero : tensor<4xi64>
+  %next = graph.add %low, %one : tensor<4xi64>
+  %both = graph.min %next, %last : tensor<4xi64>
+  %a = graph.check_index %both below #graph.dims<10> wrap = false "sum" : tensor<4xi64>
+  %p = graph.iota dim = 0 : tensor<3000000000xi32>
+  %b = graph.check_index %p below #graph.dims<3000000000> wrap = false "positions" : tensor<3000000000xi32>
+  return %a, %b : tensor<4xi64>, tensor<3000000000xi32>
+}

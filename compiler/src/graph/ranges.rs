@@ -85,6 +85,23 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
         range
     }
 
+    /// The range of a result that would wrap around where it did not fit its type: nothing, unless both ends are known and fit. (Sizes, and
+    /// so positions, fit 64 bits.)
+    fn whole(&self, r: Range, dtype: DType) -> Range {
+        let most = match dtype {
+            DType::I64 => i64::MAX,
+            DType::I32 => i32::MAX.into(),
+            DType::I16 => i16::MAX.into(),
+            DType::I8 => i8::MAX.into(),
+            _ => return Range::default(),
+        };
+        let (Some(low), Some(high)) = (&r.low, &r.high) else { return Range::default() };
+        let (least, highest) = (self.facts.interval(low).0, self.facts.interval(high).1);
+        let fits = dtype == DType::I64
+            || least.is_some_and(|l| l >= -most) && highest.is_some_and(|h| h <= most);
+        if fits { r } else { Range::default() }
+    }
+
     fn result(&mut self, op: OperationRef<'c, 'a>, view: &OpView, v: Value<'c, 'a>) -> Range {
         let number = op.results().position(|r| r.to_raw().ptr == v.to_raw().ptr);
         let Some(result) = number.map(|n| &view.results[n]).filter(|t| !t.dtype.is_float()) else {
@@ -94,8 +111,11 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
         let mut of = |i: usize| self.range(operands[i]);
         match view.spec.mnemonic() {
             "constant" => constant(view),
-            "dim" => Range::known(view.dims("expr")[0].clone(), view.dims("expr")[0].clone()),
-            "iota" => Range::below(&result.shape[view.int("dim") as usize]),
+            "dim" => {
+                let size = &view.dims("expr")[0];
+                self.whole(Range::known(size.clone(), size.clone()), result.dtype)
+            }
+            "iota" => self.whole(Range::below(&result.shape[view.int("dim") as usize]), result.dtype),
             "check_index" => Range::below(&view.dims("size")[0]),
             "arg_reduce" => Range::below(&view.operands[0].shape[view.int("dim") as usize]),
             "sort" if number == Some(1) => Range::below(&view.operands[0].shape[view.int("dim") as usize]),
@@ -110,11 +130,16 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
                 let (a, b) = (of(1), of(2));
                 a.either(&b)
             }
-            "add" => of(0).both(&of(1), |a, b| a.clone() + b.clone(), |a, b| a.clone() + b.clone()),
+            "add" => {
+                let sum = |a: &Expr, b: &Expr| a.clone() + b.clone();
+                let r = of(0).both(&of(1), sum, sum);
+                self.whole(r, result.dtype)
+            }
             "sub" => {
                 let (a, b) = (of(0), of(1));
                 let b = Range { low: b.high, high: b.low };
-                a.both(&b, |a, b| a.clone() - b.clone(), |a, b| a.clone() - b.clone())
+                let difference = |a: &Expr, b: &Expr| a.clone() - b.clone();
+                self.whole(a.both(&b, difference, difference), result.dtype)
             }
             "mul" => {
                 let (a, b) = (of(0), of(1));
@@ -122,7 +147,8 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
                 if !positive(&a) || !positive(&b) {
                     return Range::default();
                 }
-                a.both(&b, |a, b| a.clone() * b.clone(), |a, b| a.clone() * b.clone())
+                let product = |a: &Expr, b: &Expr| a.clone() * b.clone();
+                self.whole(a.both(&b, product, product), result.dtype)
             }
             "min" => {
                 let (a, b) = (of(0), of(1));
@@ -137,7 +163,12 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
             "cast" => match view.operands[0].dtype {
                 DType::I1 => Range::known(0, 1),
                 DType::U8 if result.dtype.size() > 1 => Range::known(0, 255),
-                from if !from.is_float() && from.size() <= result.dtype.size() => of(0),
+                from if !from.is_float()
+                    && ![from, result.dtype].contains(&DType::U8)
+                    && from.size() <= result.dtype.size() =>
+                {
+                    of(0)
+                }
                 _ => Range::default(),
             },
             _ => Range::default(),
