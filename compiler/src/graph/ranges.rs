@@ -97,8 +97,8 @@ impl<'c: 'a, 'a> Ranges<'c, 'a> {
         };
         let (Some(low), Some(high)) = (&r.low, &r.high) else { return Range::default() };
         let (least, highest) = (self.facts.interval(low).0, self.facts.interval(high).1);
-        let fits = dtype == DType::I64
-            || least.is_some_and(|l| l >= -most) && highest.is_some_and(|h| h <= most);
+        let fits =
+            dtype == DType::I64 || least.is_some_and(|l| l >= -most) && highest.is_some_and(|h| h <= most);
         if fits { r } else { Range::default() }
     }
 

@@ -106,9 +106,9 @@ pub fn of(kernel: OperationRef<'_, '_>) -> Vec<Check> {
     let Some(list) = kernel.attribute(CHECKS).ok().and_then(|a| ArrayAttribute::try_from(a).ok()) else {
         return vec![];
     };
-    let text = |i: usize| {
-        let a = list.element(i).ok().and_then(|a| StringAttribute::try_from(a).ok());
-        a.map(|s| s.value().to_owned()).unwrap_or_default()
+    let text = |i: usize| match list.element(i).ok().and_then(Attr::from_mlir) {
+        Some(Attr::Str(s)) => s,
+        _ => String::new(),
     };
     (0..list.len() / 2).map(|i| Check { message: text(2 * i), location: text(2 * i + 1) }).collect()
 }

@@ -196,3 +196,50 @@ fn objects_call_nothing_and_what_cannot_is_a_diagnostic() {
     let compiled = compile_cpu(&text, "cpu:x86-64-v3").expect("it compiles");
     assert_eq!(compiled.kernels[0].grid[0].to_string(), "s0 floordiv 8");
 }
+
+/// The smallest number of the checks that fail is reported, those of single indices and of vectors; a check without a place has none.
+#[test]
+fn failed_checks_have_numbers() {
+    let source = r#"
+func.func @checked(%i: memref<8xi64>, %j: memref<8xi32>, %y: memref<8xi64> {loop.out}, %z: memref<8xi32> {loop.out}, %n: index)
+    attributes {loop.kernel, loop.target = "cpu", loop.grid = #graph.dims<2>, graph.symbols = [{name = "n"}]} {
+  %c4 = arith.constant 4 : index
+  scf.forall (%t) in (2) {
+    %at = arith.muli %t, %c4 : index
+    %v = vector.load %j[%at] : memref<8xi32>, vector<4xi32>
+    %w = loop.check_index %v below %n wrap = true "lanes" : vector<4xi32> loc(unknown)
+    vector.store %w, %z[%at] : memref<8xi32>, vector<4xi32>
+    %a = memref.load %i[%t] : memref<8xi64>
+    %b = loop.check_index %a below %n wrap = false "single" : i64 loc("model.py":3:0)
+    memref.store %b, %y[%t] : memref<8xi64>
+  } {mapping = [#loop.task]}
+  return
+}
+"#;
+    let compiled = compile_cpu(source, TARGETS[1]).expect("it compiles");
+    let texts: Vec<_> =
+        compiled.kernels[0].checks.iter().map(|c| (&c.message[..], &c.location[..])).collect();
+    assert_eq!(texts, [("lanes", ""), ("single", "model.py:3:0")]);
+    for target in TARGETS {
+        let kernel = Kernel::new(source, target);
+        let (mut y, mut z) = ([9i64; 8], [9i32; 8]);
+        let mut run = |single: [i64; 2], lanes: [i32; 8]| {
+            let (mut i, mut j) = ([0i64; 8], lanes);
+            i[..2].copy_from_slice(&single);
+            let buffers: [*mut u8; 4] =
+                [i.as_mut_ptr().cast(), j.as_mut_ptr().cast(), y.as_mut_ptr().cast(), z.as_mut_ptr().cast()];
+            (kernel.status(&buffers, &[5], 0, 2), y[..2].to_vec(), z.to_vec())
+        };
+        let none = strata_runtime::device::cpu::NO_CHECK_FAILED;
+        let good = [4, 0, -1, -5, 1, 2, 3, -2];
+        assert_eq!(run([4, 0], good), (none, vec![4, 0], vec![4, 0, 4, 0, 1, 2, 3, 3]), "{target}");
+        // What is outside is 0 until the call fails.
+        assert_eq!(run([5, 1], good), (1, vec![0, 1], vec![4, 0, 4, 0, 1, 2, 3, 3]), "{target}");
+        assert_eq!(run([3, -1], good).0, 1, "{target}");
+        for wrong in [5, -6, i32::MAX, i32::MIN] {
+            let lanes = [0, 1, 2, 3, 4, 4, wrong, -1];
+            assert_eq!(run([4, 0], lanes), (0, vec![4, 0], vec![0, 1, 2, 3, 4, 4, 0, 4]), "{target}");
+            assert_eq!(run([5, 0], lanes).0, 0, "{target}");
+        }
+    }
+}
