@@ -71,12 +71,12 @@ def Loop_SortOp : Op<Loop_Dialect, "sort", [Pure]> {
   let assemblyFormat = "$source `dim` `=` $dim `descending` `=` $descending (`natural` $natural^)? attr-dict `:` functional-type(operands, results)";
 }
 
-def Loop_CheckIndexOp : Op<Loop_Dialect, "check_index", [NoMemoryEffect, AllTypesMatch<["index", "result"]>]> {
+def Loop_CheckIndexOp : Op<Loop_Dialect, "check_index", [MemoryEffects<[MemWrite]>, AllTypesMatch<["index", "result"]>]> {
   let summary = "an index that is within a dimension; another one is reported";
   let description = [{
     Where `wrap` is true, `size` is added to a negative index first. One that is then outside of `0..size` is an error of the program:
-    a GPU stops with a device-side assertion, on a CPU the call fails when the kernel is done, and the result is 0 until then. One that
-    nobody uses may go, but none may move to where it would not have been computed. Stands in bodies of the tensor level, too.
+    a GPU stops with a device-side assertion, on a CPU the call fails when the kernel is done, and the result is 0 until then. Stands in
+    bodies of the tensor level, too, where it counts for the elements that are computed.
   }];
   let arguments = (ins SignlessIntegerLike:$index, Index:$size, BoolAttr:$wrap, StrAttr:$message);
   let results = (outs SignlessIntegerLike:$result);

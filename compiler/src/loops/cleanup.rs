@@ -18,7 +18,7 @@ pub fn remove_dead(block: BlockRef<'_, '_>) {
         let pure = name.starts_with("arith.")
             || name.starts_with("math.")
             || name.starts_with("vector.") && name != "vector.store"
-            || matches!(name, "memref.load" | "loop.check_index");
+            || name == "memref.load";
         if pure && ir::unused(&op) {
             ir::erase(op.to_raw());
         }
