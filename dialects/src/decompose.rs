@@ -166,8 +166,23 @@ pub(crate) fn attention<'c, 'a>(
             b.graph1("compare", &[position(r - 1)?, position(r - 2)?], &[("direction", Attr::Enum(3))])?;
         scores = b.graph1("select", &[visible, scores, b.full(w, f64::NEG_INFINITY, &shape)?], &[])?;
     }
-    let p = b.graph1("softmax", &[scores], &[("dim", Attr::Int(r as i64 - 1))])?;
+    let p = masked_softmax(b, scores, r - 1)?;
     single(product(b.cast(p, q.dtype)?, x[2], r - 1, r - 2)?)
+}
+
+/// Softmax along a dimension, where a row without anything above -∞ gives zeros, as in PyTorch's attention: the largest exponential is 1, so a
+/// sum below 1 is that of no element.
+fn masked_softmax<'c, 'a>(
+    b: &Builder<'c, 'a>,
+    x: Value<'c, 'a>,
+    dim: usize,
+) -> Result<Value<'c, 'a>, Violation> {
+    let ty = b.tensor_type(x);
+    let lowest = if ty.dtype == DType::F64 { f64::MIN } else { f64::from(f32::MIN) };
+    let most = b.graph1("max", &[b.reduced(MAX, x, &[dim])?, b.full(ty.dtype, lowest, &ty.shape)?], &[])?;
+    let e = b.graph1("exp", &[b.graph1("sub", &[x, most], &[])?], &[])?;
+    let sum = b.graph1("max", &[b.reduced(SUM, e, &[dim])?, b.full(ty.dtype, 1.0, &ty.shape)?], &[])?;
+    b.graph1("div", &[e, sum], &[])
 }
 
 pub(crate) fn linear<'c, 'a>(

@@ -111,7 +111,7 @@ pub(super) static ROWS: &[OpSpec] = &[
     },
     OpSpec {
         name: "graph.attention",
-        semantics: "`softmax(scale · query · keyᵀ + bias) · value` over the last two dimensions; with `causal`, position j counts for position i where j ≤ i.",
+        semantics: "`softmax(scale · query · keyᵀ + bias) · value` over the last two dimensions; with `causal`, position j counts for position i where j ≤ i. A row of which no score is above -∞ gives zeros.",
         stablehlo: None,
         aten: Some("scaled_dot_product_attention"),
         constraints: &[

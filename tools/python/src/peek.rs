@@ -33,6 +33,7 @@ const TYPES: usize = 64;
 
 impl Peek {
     /// Finds all of it; `find` looks a function of PyTorch up.
+    #[allow(clippy::missing_transmute_annotations, reason = "the fields say the types")]
     pub fn new(
         torch: &Bound<'_, PyAny>,
         exchange: Exchange,

@@ -197,3 +197,16 @@ def test_the_backend_without_dynamo(tmp_path):
     x = torch.randn(3)
     assert torch.equal(lookup_backend("strata")(make_fx(f)(x), [x])(x)[0], f(x)[0])
     assert not strata.events()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_of_rows_that_see_nothing(dtype):
+    """Padding on the left and a causal mask: the first rows have nothing to attend to, and PyTorch gives zeros."""
+    q, k, v = (torch.randn(2, 3, 5, 8, dtype=dtype) for _ in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() & (torch.arange(5) >= torch.tensor([2, 0])[:, None, None, None])
+    f = lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    with torch.no_grad():
+        want, got = f(q, k, v), torch.compile(f, backend="strata", fullgraph=True)(q, k, v)
+    assert not want.isnan().any() and bool((want[0, :, :2] == 0).all())
+    assert torch.equal(got == 0, want == 0)
+    torch.testing.assert_close(got, want, atol=1e-2, rtol=1e-2)

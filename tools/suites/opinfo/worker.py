@@ -72,12 +72,16 @@ def run(f, given, mode):
 
 
 # They say where they found what; of equal elements PyTorch promises none.
-PICKS = ("kthvalue", "median", "nanmedian", "topk")
+PICKS = ("argsort", "kthvalue", "median", "nanmedian", "sort", "topk")
+# From this result on they are seeds of random numbers, which nobody writes where none are drawn.
+SEEDS_FROM = {"torch.ops.aten._efficient_attention_forward": 2, "torch.ops.aten._flash_attention_forward": 2}
 
 
 def picks_equal(x, expected, actual):
     """Whether other positions, no two alike, show the same elements along the one dimension that was searched."""
-    (values, want), (_, got) = expected, actual
+    if len(expected) != len(actual) or not 1 <= len(expected) <= 2:
+        return False
+    want, got = expected[-1], actual[-1]
     if want.dtype != torch.int64 or want.shape != got.shape or want.device != got.device:
         return False
     for dim in range(x.dim()):
@@ -87,8 +91,9 @@ def picks_equal(x, expected, actual):
             fits = at.dim() == x.dim() and all(n == x.shape[d] for d, n in enumerate(at.shape) if d != dim)
             if not fits or bool(((at < 0) | (at >= x.shape[dim])).any()) or bool((at.sort(dim).values.diff(dim=dim) == 0).any()):
                 break
-            picked.append(x.gather(dim, at).reshape(values.shape))
-        if len(picked) == 2 and all(torch.equal(p.nan_to_num(), values.nan_to_num()) for p in picked):
+            picked.append(x.gather(dim, at).nan_to_num().reshape(want.shape))
+        shown = [e.nan_to_num() for e in expected[:-1]] or picked[:1]
+        if len(picked) == 2 and all(torch.equal(p, shown[0]) for p in picked):
             return True
     return False
 
@@ -105,12 +110,16 @@ def expectation(f, given, mode, undefined):
     return expected, reference
 
 
-def verify(op, expected, reference, actual, strict=False):
+def verify(op, expected, reference, actual, sample, strict=False):
     # What strict numerics promises: pointwise results are those of PyTorch, bit by bit.
     exact = strict and class_of(op) == "pointwise"
     values = op.name not in UNDEFINED_VALUES
-    if op.name in PICKS and len(expected[0]) == len(actual[0]) == 2 and picks_equal(expected[2][0], expected[0], actual[0]):
-        expected = [[expected[0][0], actual[0][1]], *expected[1:]]
+    if op.name in PICKS and not sample.kwargs.get("stable") and picks_equal(expected[2][0], expected[0], actual[0]):
+        expected = [[*expected[0][:-1], actual[0][-1]], *expected[1:]]
+    kept = SEEDS_FROM.get(op.name)
+    if kept is not None:
+        expected, actual = ([x[0][:kept], *x[1:]] for x in (expected, actual))
+        reference = reference and [reference[0][:kept], *reference[1:]]
     for part, what in enumerate(("result", "gradient", "argument")):
         # A gradient's strides are the engine's own affair.
         compare(expected[part], actual[part], reference and reference[part], what, values, strides=part == 0, exact=exact and part == 0)
@@ -187,7 +196,7 @@ def one(backend, op, sample, mode, record):
     try:
         actual = run(backend.compile(f), copy_of(given), mode)
         record.update(backend.after())
-        verify(op, expected, reference, actual, backend.strict)
+        verify(op, expected, reference, actual, sample, backend.strict)
         record["passed"] = True
     except Exception as e:
         if os.environ.get("OPINFO_TRACE"):
@@ -222,20 +231,20 @@ def together(backend, op, samples, mode, base):
         records.append(record)
         given = arguments(sample)
         try:
-            wanted.append((record, given, *expectation(f, given, mode, op.name in UNDEFINED_VALUES)))
+            wanted.append((record, sample, given, *expectation(f, given, mode, op.name in UNDEFINED_VALUES)))
         except Skip as e:
             record.update(skipped=str(e)[:200])
     if len(wanted) < 2:
         return None
     backend.before()
     try:
-        copies = [copy_of(given) for _, given, _, _ in wanted]
+        copies = [copy_of(given) for _, _, given, _, _ in wanted]
         torch.manual_seed(7)
         results = backend.compile(lambda all_given: [f(*g) for g in all_given])(copies)
-        for (record, _, expected, reference), out, given in zip(wanted, results, copies):
+        for (record, sample, _, expected, reference), out, given in zip(wanted, results, copies):
             grads = differentiated(out, given) if mode == "backward" else []
             actual = [[t.detach() if isinstance(t, torch.Tensor) else t for t in flat(x)] for x in (out, grads, given)]
-            verify(op, expected, reference, actual, backend.strict)
+            verify(op, expected, reference, actual, sample, backend.strict)
             record["passed"] = True
     except Exception:
         return None
