@@ -15,8 +15,9 @@ _CHECKS = {"_assert_scalar", "_assert_async", "sym_constrain_range", "sym_constr
 # Only say to the tracer what it knows.
 _NOTES = {"_assert_tensor_metadata"}
 _READ_MEMORY = {"as_strided", "as_strided_copy", "as_strided_scatter", "view_as_complex"}
-# Where the seed and the offset of random numbers lie is not where the fake tensors have them.
-_MISTOLD = {"_efficient_attention_forward", "_efficient_attention_backward", "_flash_attention_forward", "_flash_attention_backward"}
+# Of their results PyTorch's fake tensors say another device (of the seed and the offset of random numbers), or other strides (on a CPU).
+_OTHER_DEVICE = {"_efficient_attention_forward", "_efficient_attention_backward", "_flash_attention_forward", "_flash_attention_backward"}
+_OTHER_STRIDES = {"_fft_c2c", "_fft_c2r", "_fft_r2c"}
 _VIEWS = {
     "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select", "slice", "squeeze", "t", "transpose", "unfold", "unsqueeze", "view",
 }
@@ -110,8 +111,10 @@ def _reason(node):
         return "its result is a number that depends on values"
     if val is None or target._schema.is_mutable:
         return "it has an effect, and no result"
-    if name in _MISTOLD:
+    if name in _OTHER_DEVICE:
         return "PyTorch tells another device of its result than it has"
+    if name in _OTHER_STRIDES and isinstance(val, torch.Tensor) and val.device.type == "cpu":
+        return "PyTorch tells other strides of its result than it has"
     if get_layout_constraint_tag(target) != torch.Tag.flexible_layout and _any_operand(node, _scattered):
         return "it expects the strides of an operand with gaps"
     if name in _READ_MEMORY and _any_operand(node, _not_contiguous):

@@ -8,13 +8,14 @@ from torch.fx import Graph, GraphModule
 
 
 class InPyTorch(torch.nn.Module):
-    """An op that PyTorch runs. Its results lie in memory as the graph expects them."""
+    """An op that PyTorch runs. Its results lie in memory as the graph expects them; those that are only returned, as the op lays them."""
 
     def __init__(self, node):
         super().__init__()
         self.target = node.target
         self.below = isinstance(node.target, HigherOrderOperator)
-        self.strides = _strides(node.meta.get("val"))
+        returned = all(user.op == "output" for user in node.users)
+        self.strides = None if returned else _strides(node.meta.get("val"))
 
     def forward(self, *args, **kwargs):
         with torch.no_grad(), torch._C._AutoDispatchBelowAutograd() if self.below else contextlib.nullcontext():
