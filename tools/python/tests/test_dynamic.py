@@ -202,3 +202,19 @@ def test_sizes_that_are_rounded():
         return x.new_zeros(math.ceil(n / 32)) + x.amax(), x.new_ones(int(n / 3), math.floor(n / 4)) * x[0]
 
     check(f, *[(torch.randn(n),) for n in (64, 65, 97, 33)], compiles=1, dynamic=True)
+
+
+def test_a_size_that_turns_out_to_be_fixed_between_pieces():
+    """The window's length fixes the size, which stays an argument; the view of the written argument is PyTorch's."""
+
+    def f(x):
+        x[..., 2] *= 2
+        return x.log_softmax(2), x.unfold(2, 3, 1)
+
+    compiled = torch.compile(f, backend="strata", dynamic=True)
+    for n in (7, 9):
+        x = torch.randn(2, n, 3)
+        want, got = f(x.clone()), compiled(x.clone())
+        for a, b in zip(got, want):
+            torch.testing.assert_close(a, b)
+    assert strata.counters()["eager_graphs"] == 0, strata.events()

@@ -254,6 +254,8 @@ class Split:
                 return val
             if self.known(val):
                 return env[val.node.expr.name]
+            if isinstance(val, torch.SymInt) and val.node.expr.is_Integer:
+                return int(val.node.expr)  # an argument that turned out to be always the same
             if o.op == "get_attr":
                 name = o.target.replace(".", "_")
                 setattr(root, name, _attribute(self.gm, o.target))
