@@ -1,7 +1,7 @@
 //! The extension module of the Python package `strata`: the compile server's client and the runtime, on PyTorch's memory.
 //!
-//! PyTorch is met through its DLPack exchange table ([`dlpack`]) and its C functions ([`torch`]): tensors are read, allocated and wrapped by
-//! function pointers, without attribute access. The package's Python half serialises FX graphs; AOTAutograd calls
+//! PyTorch is met through its C functions ([`torch`], [`peek`]) and, for what these do not show, its DLPack exchange table ([`dlpack`]): tensors
+//! are read, allocated and wrapped by function pointers, without attribute access. The package's Python half serialises FX graphs; AOTAutograd calls
 //! [`graph::Compiled`] itself.
 
 mod cache;

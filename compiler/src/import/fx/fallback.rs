@@ -1,6 +1,6 @@
 //! Ops that the embedding program runs: `graph.custom_call` with what it needs to call them again.
 
-use super::lower::{Cx, Many, One, Refusal};
+use super::lower::{Cx, Many, One, Refusal, inverse};
 use super::model::{Meta, Node};
 use melior::ir::Value;
 use serde_json::{Map, Value as Json, json};
@@ -42,7 +42,7 @@ pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<
         let order = m.order.clone().unwrap_or_else(|| (0..m.shape.len()).collect());
         results
             .push(TensorType { dtype: m.dtype, shape: order.iter().map(|&d| m.shape[d].clone()).collect() });
-        layouts.extend(inverse(&order));
+        layouts.extend(layout(&order));
     }
     let types_out: Vec<Json> = out.iter().map(|m| m.map_or(Json::Null, |m| json!(m.torch))).collect();
     if results.is_empty() {
@@ -69,22 +69,16 @@ pub fn custom_call<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, reason: &str) -> Many<
     let mut list = Vec::new();
     for m in out {
         list.push(match (m, m.and_then(|_| values.next())) {
-            (Some(Meta { order: Some(order), .. }), Some(v)) => Some(cx.transpose(v, &positions(order))?),
+            (Some(Meta { order: Some(order), .. }), Some(v)) => Some(cx.transpose(v, &inverse(order))?),
             (_, v) => v,
         });
     }
     Ok(list)
 }
 
-/// Where each dimension stands in an order.
-fn positions(order: &[usize]) -> Vec<usize> {
-    let mut at = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(k, &d)| at[d] = k);
-    at
-}
-
-fn inverse(order: &[usize]) -> impl Iterator<Item = i64> {
-    positions(order).into_iter().map(|d| d as i64)
+/// Which dimension of what lies in an order each dimension is.
+fn layout(order: &[usize]) -> impl Iterator<Item = i64> {
+    inverse(order).into_iter().map(|d| d as i64)
 }
 
 struct Call<'x, 'c, 'a> {
@@ -114,7 +108,7 @@ impl<'c, 'a> Call<'_, 'c, 'a> {
             }
             (None, None) => {}
         }
-        self.layouts.extend(inverse(&order));
+        self.layouts.extend(layout(&order));
         self.sizes.extend(whole.into_iter().zip(meta.shape.iter().cloned()));
         self.operands.push(self.cx.transpose(value, &order)?);
         self.types.push(meta.torch.clone());

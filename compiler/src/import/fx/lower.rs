@@ -36,6 +36,13 @@ pub type One<'c, 'a> = Result<Value<'c, 'a>, Refusal>;
 /// A value for each result of a node; `None` for results that are not used.
 pub type Many<'c, 'a> = Result<Vec<Option<Value<'c, 'a>>>, Refusal>;
 
+/// The permutation that undoes an order of dimensions: where each of them stands in it.
+pub fn inverse(order: &[usize]) -> Vec<usize> {
+    let mut at = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(k, &d)| at[d] = k);
+    at
+}
+
 /// The function under construction.
 pub struct Cx<'c, 'a> {
     /// Appends to the function.

@@ -30,7 +30,7 @@ mod tests;
 mod unary;
 mod views;
 
-use lower::{Cx, Refusal};
+use lower::{Cx, Refusal, inverse};
 use melior::Context;
 use melior::ir::attribute::{
     ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
@@ -77,9 +77,7 @@ fn write<'c>(context: &'c Context, module: &Module<'c>, mut graph: Graph) -> Res
         if let Input::Tensor { meta, permutation, strides, .. } = input {
             let mut value: Value = block.argument(i).map_err(|e| e.to_string())?.into();
             if let Some(p) = permutation {
-                let mut inverse = vec![0; p.len()];
-                p.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
-                value = cx.transpose(value, &inverse).map_err(|e| e.0)?;
+                value = cx.transpose(value, &inverse(p)).map_err(|e| e.0)?;
             }
             if strides.is_some() {
                 cx.with_gaps.insert(input.name().to_owned());

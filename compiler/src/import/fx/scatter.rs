@@ -1,7 +1,7 @@
 //! Elements written where index tensors point.
 
 use super::index::{Negative, at_least_1d, checked, diagonal_of, flat_positions, index_list, indexed};
-use super::lower::{Cx, Many, One, Refusal, wide};
+use super::lower::{Cx, Many, One, Refusal, inverse, wide};
 use super::model::Node;
 use super::operand::Operand;
 use super::table::{Entry, one};
@@ -137,9 +137,7 @@ fn index_put<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let updates = cx.expand(values, ty.dtype, &shape)?;
     let y = write(cx, way, flat, i.positions, updates, i.dim)?;
     let permuted: Vec<Expr> = i.order.iter().map(|&d| ty.shape[d].clone()).collect();
-    let mut inverse = vec![0; i.order.len()];
-    i.order.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
-    one(cx.transpose(cx.reshape(y, &permuted)?, &inverse)?)
+    one(cx.transpose(cx.reshape(y, &permuted)?, &inverse(&i.order))?)
 }
 
 /// `x[mask] = value` with one value for all.
@@ -248,9 +246,7 @@ fn diagonal_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let updates = cx.cast(source, ty.dtype)?;
     let y = raw(cx, ScatterKind::Set, flat, d.positions, updates, d.merged.len() - 1)?;
     let permuted: Vec<Expr> = d.order.iter().map(|&k| ty.shape[k].clone()).collect();
-    let mut inverse = vec![0; d.order.len()];
-    d.order.iter().enumerate().for_each(|(k, &from)| inverse[from] = k);
-    one(cx.transpose(cx.reshape(y, &permuted)?, &inverse)?)
+    one(cx.transpose(cx.reshape(y, &permuted)?, &inverse(&d.order))?)
 }
 
 /// `x` with elements `from, from + step, …` along `dim` replaced by `part`.

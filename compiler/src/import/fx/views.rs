@@ -1,6 +1,6 @@
 //! The same elements in another arrangement.
 
-use super::lower::{Cx, Many, One, Refusal, wrap};
+use super::lower::{Cx, Many, One, Refusal, inverse, wrap};
 use super::model::{Arg, Node};
 use super::operand::Operand;
 use super::table::{Entry, one};
@@ -153,9 +153,7 @@ fn as_strided<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
         && n.base() == "aten.as_strided";
     if let Some(to) = n.result(0)?.order.clone().filter(|_| whole && begins) {
         let inside: Vec<Expr> = to.iter().map(|&d| out[d].clone()).collect();
-        let mut inverse = vec![0; to.len()];
-        to.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
-        return one(cx.transpose(cx.reshape(flat, &inside)?, &inverse)?);
+        return one(cx.transpose(cx.reshape(flat, &inside)?, &inverse(&to))?);
     }
     if out.contains(&Expr::from(0)) {
         return one(cx.full(n.result(0)?.dtype, 0.0, out)?);
@@ -177,9 +175,7 @@ fn as_strided_scatter<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
     let ty = cx.ty(ordered);
     let all = cx.sizes.affine(&ty.numel());
     let y = super::scatter::replace_at(cx, cx.reshape(ordered, &[all])?, part, at)?;
-    let mut inverse = vec![0; from.len()];
-    from.iter().enumerate().for_each(|(k, &d)| inverse[d] = k);
-    one(cx.transpose(cx.reshape(y, &ty.shape)?, &inverse)?)
+    one(cx.transpose(cx.reshape(y, &ty.shape)?, &inverse(&from))?)
 }
 
 /// Windows along a dimension, each as a new last dimension.
