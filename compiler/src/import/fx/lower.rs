@@ -1,6 +1,7 @@
 //! What lowering functions work with: the values so far, the arguments of a node, small composed ops.
 
 use super::model::{Arg, Meta, Node};
+use super::powers::Power;
 use super::sizes::Sizes;
 use melior::ir::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +58,8 @@ pub struct Cx<'c, 'a> {
     pub standalone: bool,
     /// Arguments that lie in memory with gaps.
     pub with_gaps: BTreeSet<String>,
+    /// Powers of numbers between 0 and 1, by node.
+    pub powers: BTreeMap<String, Power<'c, 'a>>,
     values: BTreeMap<String, Vec<Option<Value<'c, 'a>>>>,
     metas: BTreeMap<String, Vec<Option<Meta>>>,
 }
@@ -65,7 +68,8 @@ impl<'c, 'a> Cx<'c, 'a> {
     /// A function without values.
     pub fn new(b: Builder<'c, 'a>, sizes: Sizes) -> Self {
         let (strict, gpu, standalone, with_gaps) = (false, false, false, BTreeSet::new());
-        Self { b, sizes, strict, gpu, standalone, with_gaps, values: BTreeMap::new(), metas: BTreeMap::new() }
+        let (powers, values, metas) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { b, sizes, strict, gpu, standalone, with_gaps, powers, values, metas }
     }
 
     /// Enters the results of a node.

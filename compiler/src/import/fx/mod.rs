@@ -17,6 +17,7 @@ mod norm;
 mod operand;
 mod pointwise;
 mod pool;
+mod powers;
 mod products;
 mod reduce;
 mod scan;

@@ -3,6 +3,7 @@
 use super::lower::{Cx, Many, One, Refusal, direction, wide};
 use super::model::Node;
 use super::operand::Operand;
+use super::powers;
 use super::table::{Entry, one};
 use melior::ir::Value;
 use strata_dialects::reference::Scalar;
@@ -18,7 +19,6 @@ pub const TABLE: &[Entry] = &[
     ("aten.floor_divide", |cx, n| binary(cx, n, floor_div)),
     ("aten.remainder", |cx, n| binary(cx, n, remainder)),
     ("aten.fmod", |cx, n| binary(cx, n, |cx, a, b| cx.op("rem", &[a, b]))),
-    ("aten.pow", pow),
     ("aten.maximum", |cx, n| binary(cx, n, |cx, a, b| cx.op("max", &[a, b]))),
     ("aten.minimum", |cx, n| binary(cx, n, |cx, a, b| cx.op("min", &[a, b]))),
     ("aten.clamp", clamp),
@@ -68,6 +68,12 @@ fn add<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node, op: &str) -> Many<'c, 'a> {
     let mut list = [cx.operand(n, keys[0])?, cx.operand(n, keys[1])?];
     let alpha = if n.has("alpha") { cx.operand(n, "alpha")? } else { Operand::Number(Scalar::I(1)) };
     let scaled = !matches!(alpha, Operand::Number(Scalar::I(1)) | Operand::Number(Scalar::F(1.0)));
+    if op == "sub"
+        && !scaled
+        && let Some(difference) = powers::less_one(cx, n, keys[0], keys[1])
+    {
+        return one(difference?);
+    }
     let dtype = if scaled || list.iter().any(Operand::is_number) { wide(out.dtype) } else { out.dtype };
     if scaled {
         let y = cx.fit(&list[1], dtype, &out.shape)?;
@@ -129,32 +135,6 @@ fn remainder<'c, 'a>(cx: &Cx<'c, 'a>, a: Value<'c, 'a>, b: Value<'c, 'a>) -> One
     let r = cx.op("rem", &[a, b])?;
     let wrong = wrong_side(cx, r, b)?;
     cx.op("select", &[wrong, cx.op("add", &[r, b])?, r])
-}
-
-fn pow<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {
-    let out = n.result(0)?;
-    let (base, exponent) = (cx.operand(n, "self")?, cx.operand(n, "exponent")?);
-    let dtype = wide(out.dtype);
-    let x = cx.fit(&base, dtype, &out.shape)?;
-    let e = match exponent {
-        Operand::Number(Scalar::F(e)) => Some(e),
-        Operand::Number(Scalar::I(e)) => Some(e as f64),
-        _ => None,
-    };
-    let y = match e {
-        Some(0.0) => cx.like(x, 1.0)?,
-        Some(1.0) => x,
-        Some(2.0) => cx.op("mul", &[x, x])?,
-        Some(3.0) => cx.op("mul", &[cx.op("mul", &[x, x])?, x])?,
-        Some(e) if dtype.is_float() && [0.5, -0.5, -1.0, -2.0].contains(&e) => match e {
-            0.5 => cx.op("sqrt", &[x])?,
-            -0.5 => cx.op("rsqrt", &[x])?,
-            -1.0 => cx.op("div", &[cx.like(x, 1.0)?, x])?,
-            _ => cx.op("div", &[cx.like(x, 1.0)?, cx.op("mul", &[x, x])?])?,
-        },
-        _ => cx.op("pow", &[x, cx.fit(&exponent, dtype, &out.shape)?])?,
-    };
-    one(cx.cast(y, out.dtype)?)
 }
 
 fn clamp<'c, 'a>(cx: &mut Cx<'c, 'a>, n: &Node) -> Many<'c, 'a> {

@@ -4,8 +4,8 @@ use super::fallback;
 use super::lower::{Cx, Many, Refusal};
 use super::model::{Arg, Meta, Node};
 use super::{
-    attention, create, elementary, exact, index, norm, pointwise, pool, products, reduce, scan, scatter,
-    sort, special, unary, views,
+    attention, create, elementary, exact, index, norm, pointwise, pool, powers, products, reduce, scan,
+    scatter, sort, special, unary, views,
 };
 use melior::ir::Value;
 use std::collections::BTreeMap;
@@ -16,8 +16,9 @@ pub type Lower = for<'c, 'a> fn(&mut Cx<'c, 'a>, &Node) -> Many<'c, 'a>;
 /// An op without its overload, and what lowers it.
 pub type Entry = (&'static str, Lower);
 
-static THEMES: [&[Entry]; 14] = [
+static THEMES: [&[Entry]; 15] = [
     pointwise::TABLE,
+    powers::TABLE,
     unary::TABLE,
     elementary::TABLE,
     views::TABLE,

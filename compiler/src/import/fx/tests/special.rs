@@ -1,7 +1,7 @@
 //! Elementary and special functions, as the interpreter computes what they are lowered to, against another source: a C library's
 //! functions, or laws that tie two functions together.
 
-use super::{numbers, run, tensor};
+use super::{evaluate, graph, numbers, print, run, tensor};
 use serde_json::json;
 use std::f64::consts::{FRAC_2_PI, PI};
 use strata_runtime::DType;
@@ -259,4 +259,40 @@ fn bits_of_floats() {
         &[&[1.0, 0.0, -1.0, 2.0], &[2.0, -1.0, 0.0, 2.0]],
     );
     assert_eq!(next, [1.0f64.next_up(), -f64::from_bits(1), (-1.0f64).next_up(), 2.0]);
+}
+
+/// Adam's bias correction, in every way it is written: as right as the number is in f64, where nothing cancels as well as where it does.
+#[test]
+fn one_less_a_power_does_not_cancel() {
+    let x: &[f64] = &[0.0, 1.0, 2.0, 3.0, 10.0, 1e4, 1e6, -1.0, -5.0, f64::INFINITY, f64::NAN];
+    let meta = || tensor("float32", json!([x.len()]));
+    let power = json!({ "node": "p" });
+    let ways = [
+        ("aten.sub.Tensor", json!({ "self": 1, "other": power }), -1.0),
+        ("aten.rsub.Scalar", json!({ "self": power, "other": 1.0 }), -1.0),
+        ("aten.sub.Scalar", json!({ "self": power, "other": 1 }), 1.0),
+    ];
+    for (op, args, sign) in ways {
+        for base in [0.9, 0.999, 0.9999] {
+            let raise = json!({ "self": base, "exponent": { "node": "x0" } });
+            let program = |numerics: &str| {
+                let mut g = graph(
+                    json!([{ "name": "x0", "meta": meta() }]),
+                    json!([
+                        { "name": "p", "op": "aten.pow.Scalar", "args": raise, "out": [meta()] },
+                        { "name": "y", "op": op, "args": args, "out": [meta()] },
+                    ]),
+                    json!([{ "name": "y", "permutation": null, "repeated": [] }]),
+                );
+                g["numerics"] = json!(numerics);
+                g
+            };
+            let input = (DType::F32, "float32", &[x.len()][..], x);
+            let got = numbers(&evaluate(&program("default"), &[input])[0]);
+            let exact = |x: f64| sign * (x * f64::ln(base)).exp_m1();
+            close(op, x, &got, exact, f64::MIN_POSITIVE, 4e-7);
+            let strict = print(&program("strict"));
+            assert!(!strict.contains("expm1"), "{strict}");
+        }
+    }
 }
