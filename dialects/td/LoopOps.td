@@ -96,4 +96,16 @@ def Loop_AllReduceOp : Op<Loop_Dialect, "all_reduce"> {
   let hasVerifier = 1;
 }
 
+def Loop_ArriveOp : Op<Loop_Dialect, "arrive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "whether a block is the last of several to come here";
+  let description = [{
+    Adds 1 to a ticket, by each of `count` blocks once; the block that makes it `count` sets it back to 0 and gets true, the others get
+    false. That block sees everything that the others wrote before they arrived. Stands between the thread foralls of a block; `count` is
+    the same in all of them. Tickets are an argument marked `loop.tickets`: 0 when the kernel starts, and again when it ends.
+  }];
+  let arguments = (ins Arg<MemRefRankOf<[I32], [1]>, "tickets", [MemRead, MemWrite]>:$tickets, Index:$at, Index:$count);
+  let results = (outs I1:$last);
+  let assemblyFormat = "$tickets `[` $at `]` `of` $count attr-dict `:` type($tickets)";
+}
+
 #endif

@@ -196,6 +196,10 @@ impl<'c> Target<'c> for Cpu<'c> {
             "func.return" => {
                 walk.b.op("llvm.return", &[], &[], &[], vec![]);
             }
+            "loop.arrive" => {
+                return Err(Failure::new(op.location(), "loop.arrive in a CPU kernel")
+                    .next("tasks do not wait for each other: reduce within a task"));
+            }
             "loop.all_reduce" => {
                 return Err(Failure::new(op.location(), "loop.all_reduce in a CPU kernel")
                     .next("combine values in the loop of the task; it has no threads"));

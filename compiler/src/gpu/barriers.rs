@@ -90,6 +90,8 @@ impl Scan<'_> {
                 state
             }
             "loop.all_reduce" => self.reduction(op, pending),
+            // Begins and ends with a barrier of its own.
+            "loop.arrive" => Pending::default(),
             _ => {
                 let mut accesses = Pending::default();
                 self.accesses(op, &mut accesses);

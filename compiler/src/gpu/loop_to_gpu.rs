@@ -3,6 +3,7 @@
 //! The foralls over blocks, warps, threads and lanes become ids, private arrays become allocas that end in registers, shared arrays
 //! one region of shared memory, and the implied waits barriers.
 
+use super::arrive;
 use super::assertions::{self, Assertions};
 use super::barriers::Barriers;
 use super::grid::{grid, trip_counts};
@@ -10,7 +11,7 @@ use super::reduce::{self, Slots};
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
-use crate::kernel::signature::{Signature, kernels, row_major, static_dims};
+use crate::kernel::signature::{BufferArg, Signature, kernels, row_major, static_dims};
 use crate::kernel::walk::{Memory, Target, Walk, bytes_of, storage};
 use crate::kernel::{Builder, Val, kept};
 use melior::Context;
@@ -69,6 +70,28 @@ pub struct Gpu<'c> {
     pub(super) assertions: Assertions<'c>,
     /// Launch dimension (0 x, 1 y, 2 z) of each dimension of the grid forall.
     grid_order: Vec<usize>,
+}
+
+impl<'c> Gpu<'c> {
+    /// Takes bytes of shared memory: their offset, a multiple of 16.
+    fn shared(&mut self, bytes: i64) -> i64 {
+        let offset = self.shared_bytes;
+        self.shared_bytes += (bytes + 15) / 16 * 16;
+        offset
+    }
+
+    /// A pointer to shared memory from an offset in bytes.
+    pub(super) fn shared_pointer(&self, b: &Builder<'c>, offset: Val<'c>) -> Val<'c> {
+        let bytes = Memory {
+            base: self.shared_base,
+            element: b.ty("i8"),
+            strides: Vec::new(),
+            thread: None,
+            private: false,
+            writable: true,
+        };
+        crate::kernel::walk::pointer(b, &bytes, offset, 32)
+    }
 }
 
 /// Static shared memory ends here; more must be asked for at the launch.
@@ -233,7 +256,12 @@ fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> Builder<'c> {
     let attributes: Vec<_> = signature
         .buffers
         .iter()
-        .map(|buffer| if buffer.out { "{llvm.noalias}" } else { "{llvm.noalias, llvm.readonly}" })
+        .map(|buffer| match buffer {
+            // Other blocks write there, too.
+            BufferArg { scratch: true, .. } => "{}",
+            BufferArg { out: true, .. } => "{llvm.noalias}",
+            _ => "{llvm.noalias, llvm.readonly}",
+        })
         .chain(signature.symbols.iter().map(|_| "{}"))
         .map(|text| b.attr(text))
         .collect();
@@ -303,6 +331,17 @@ impl<'c> Target<'c> for Gpu<'c> {
             "scf.forall.in_parallel" => {}
             "memref.alloca" => alloca(walk, op)?,
             "loop.check_index" => assertions::check_index(walk, op)?,
+            "loop.arrive" => {
+                if walk.target.scope != Scope::Block {
+                    return Err(Failure::new(
+                        op.location(),
+                        "loop.arrive outside of a block, or inside of a warp or thread",
+                    )
+                    .next("put it between thread foralls"));
+                }
+                let slot = walk.target.shared(4);
+                arrive::lower(walk, op, slot)?;
+            }
             "loop.all_reduce" => {
                 let block_scope = walk.target.scope == Scope::Block;
                 if walk.target.scope != Scope::Warp && !block_scope {
@@ -449,22 +488,12 @@ fn alloca<'c>(walk: &mut Walk<'c, Gpu<'c>>, op: OperationRef<'c, 'c>) -> Result<
     let base = if shared {
         let copies = if scope == Scope::Warp { walk.target.block / 32 } else { 1 };
         let bytes = (count * bytes_of(element) + 15) / 16 * 16;
-        let offset = walk.target.shared_bytes;
-        walk.target.shared_bytes += bytes * copies;
-        let mut at = entry.index(offset);
+        let mut at = entry.index(walk.target.shared(bytes * copies));
         if copies > 1 {
             // Each warp has its own array, as each iteration of the warp forall has.
             at = walk.b.add(at, walk.b.mul(walk.target.warp, walk.b.index(bytes)));
         }
-        let bytes = Memory {
-            base: walk.target.shared_base,
-            element: walk.b.ty("i8"),
-            strides: Vec::new(),
-            thread: None,
-            private: false,
-            writable: true,
-        };
-        crate::kernel::walk::pointer(&walk.b, &bytes, at, 32)
+        walk.target.shared_pointer(&walk.b, at)
     } else {
         let array = walk.b.ty(&format!("!llvm.array<{count} x {}>", storage(&walk.b, element)));
         let one = entry.int(1, walk.b.ty("i32"));

@@ -1,5 +1,6 @@
 //! Loop level to PTX.
 
+mod arrive;
 mod assertions;
 mod barriers;
 pub mod codegen;

@@ -65,6 +65,8 @@ struct Planner<'c, 'm, 'k> {
     results: BTreeMap<usize, u32>,
     /// The views between these and what is returned, likewise: a copy that one of them needs belongs to the caller too.
     returned_views: BTreeMap<usize, u32>,
+    /// The tickets of the kernels that count blocks, and their type.
+    tickets: Option<(BufferId, TensorType)>,
     /// Arena buffer → placed later.
     pending: BTreeSet<BufferId>,
     plan: Plan,
@@ -118,6 +120,7 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
             known: BTreeMap::new(),
             results: BTreeMap::new(),
             returned_views: BTreeMap::new(),
+            tickets: None,
             pending: BTreeSet::new(),
             plan,
             constants: Constants::new(),
@@ -384,8 +387,9 @@ impl<'c: 'm, 'm, 'k> Planner<'c, 'm, 'k> {
                 }
                 for t in scratch {
                     let size = |e: &Expr| e.substitute(&|s| symbols[s.0 as usize].clone());
-                    let shape = t.shape.iter().map(size).collect();
-                    results.push(self.scratch(&TensorType { dtype: t.dtype, shape }));
+                    let shape = t.ty.shape.iter().map(size).collect();
+                    let ty = TensorType { dtype: t.ty.dtype, shape };
+                    results.push(if t.tickets { self.tickets(&ty) } else { self.scratch(&ty) });
                 }
                 self.plan.steps.push(Step::Launch {
                     kernel: kernel as u32,

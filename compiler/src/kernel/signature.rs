@@ -23,7 +23,12 @@ pub struct BufferArg<'c> {
     pub out: bool,
     /// Whether it is memory of the kernel's own, no result (`loop.scratch`).
     pub scratch: bool,
+    /// Whether it is scratch memory that is 0 when the kernel starts, and again when it ends ([`TICKETS`]).
+    pub tickets: bool,
 }
+
+/// The attribute of an argument that holds the tickets of `loop.arrive`.
+pub const TICKETS: &str = "loop.tickets";
 
 /// What a loop-level function takes and how it is launched.
 pub struct Signature<'c> {
@@ -199,6 +204,7 @@ fn buffer<'c>(func: &OperationRef<'c, '_>, i: usize, ty: Type<'c>) -> Result<Buf
         strides,
         out: attribute("loop.out").is_some(),
         scratch: attribute("loop.scratch").is_some(),
+        tickets: attribute(TICKETS).is_some(),
     })
 }
 

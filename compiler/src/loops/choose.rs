@@ -1,6 +1,6 @@
 //! Which schedule a kernel gets: from its shapes, element types and target alone.
 
-use super::domain::parts;
+use super::domain::{is_affine, parts};
 use super::group::{Group, Kind, NodeId};
 use super::index::Facts;
 use super::rows_plan::{Rows, needed};
@@ -9,6 +9,7 @@ use super::scatter::{domain, scatter_of};
 use super::schedule::Schedule;
 use super::sort::{Sort, sort_of};
 use super::sort_network::shared_bytes;
+use super::split::{TICKETS, splits};
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
@@ -22,9 +23,12 @@ pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedu
         return sort(group, &s, target);
     }
     match target.device() {
-        DeviceKind::Cuda => rows.and_then(|r| rows_gpu(group, r)).unwrap_or_else(|| pointwise_gpu(group)),
+        DeviceKind::Cuda => rows
+            .and_then(|r| split_gpu(group, r).or_else(|| rows_gpu(group, r)))
+            .unwrap_or_else(|| pointwise_gpu(group)),
         DeviceKind::Cpu => {
             let lanes = target.vector_bytes() as i64 / 4;
+            let rows = rows.filter(|r| r.along);
             rows.map_or_else(|| tasks(group, lanes), |r| row_tasks(group, r, lanes))
         }
     }
@@ -66,12 +70,48 @@ pub fn vector_for(group: &Group<'_>, extent: &Expr, bytes: i64) -> i64 {
     if divisor == 0 { most } else { gcd(most, divisor) }
 }
 
+/// Blocks that keep every processor of the GPU reading, of a kernel that reduces.
+const BLOCKS: i64 = 8 * PROCESSORS;
+
+/// Vectors that a thread of a split reduction reads at least.
+const LEAST_READ: i64 = 8;
+
+/// A schedule for columns, and for so few rows that a block each would leave processors idle.
+fn split_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
+    if !splits(group, rows) {
+        return None;
+    }
+    let (kept, reduced) = (guess(group, &rows.rows).max(1), guess(group, &rows.columns).max(1));
+    // As many parts as give enough blocks, but no part so short that it is not worth its block.
+    let parts = |stripes: i64, units: i64| {
+        let known = rows.rows.as_const().is_some() && stripes <= TICKETS;
+        let most = (units / LEAST_READ).clamp(1, 1024);
+        if known { ((BLOCKS + stripes - 1) / stripes).clamp(1, most) } else { 1 }
+    };
+    if rows.along {
+        let vector = vector_for(group, rows.column_sizes.last()?, 16);
+        let threads = 512;
+        let parts = parts(4 * kept, reduced / (vector * threads));
+        return (parts > 1).then_some(Schedule::LongRows { vector, threads, parts });
+    }
+    let vector = rows.row_sizes.last().map_or(1, |last| vector_for(group, last, 16));
+    // 32 threads side by side read whole lines; more, where the columns are so short that there is no work for more groups.
+    let power = |n: i64| (n.max(1) as u64).next_power_of_two() as i64;
+    let groups = power(reduced / LEAST_READ).min(256);
+    let lanes = power((kept + vector - 1) / vector).min((256 / groups).max(32));
+    let groups = groups.min(256 / lanes);
+    let threads = (lanes * groups).max(32);
+    let stripes = (kept + lanes * vector - 1) / (lanes * vector);
+    let parts = parts(stripes, reduced / (threads / lanes));
+    is_affine(&rows.rows).then_some(Schedule::Columns { vector, lanes, threads, parts })
+}
+
 /// Registers a thread may spend on its part of a row, in vectors.
 const MOST_KEPT: i64 = 8;
 
 /// A schedule for a kernel of row reductions on the GPU.
 fn rows_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
-    if parts(&rows.row_sizes).len() > 3 {
+    if !rows.along || parts(&rows.row_sizes).len() > 3 {
         return None;
     }
     let last = rows.column_sizes.last()?;

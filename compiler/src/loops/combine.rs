@@ -1,7 +1,7 @@
 //! Combining elements: neutral elements, partial results, lanes.
 
 use super::emitter::{Emitter, Val};
-use super::group::{Kind, V};
+use super::group::{Group, Kind, V};
 use crate::ir;
 use melior::ir::attribute::{FloatAttribute, IntegerAttribute};
 use melior::ir::operation::OperationLike;
@@ -29,9 +29,15 @@ impl<'c> Combine<'c> {
 
     /// How a reduction combines.
     pub fn of(e: &Emitter<'c, '_>, generic: usize) -> Self {
-        let (op, v) = e.group.generics[generic].combine.expect("a reduction that combines");
-        let dtype = strata_dialects::types::dtype_of(v.r#type()).expect("a scalar of a known type");
+        let (op, _) = e.group.generics[generic].combine.expect("a reduction that combines");
+        let dtype = Self::dtype_of(e.group, generic);
         Self { op: ir::name(&op), dtype, fastmath: op.attribute("fastmath").ok() }
+    }
+
+    /// The element type of a reduction.
+    pub fn dtype_of(group: &Group<'_>, generic: usize) -> DType {
+        let (_, v) = group.generics[generic].combine.expect("a reduction that combines");
+        strata_dialects::types::dtype_of(v.r#type()).expect("a scalar of a known type")
     }
 
     /// The name in `loop.all_reduce` and `vector.reduction`.

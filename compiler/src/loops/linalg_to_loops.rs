@@ -9,11 +9,12 @@ use super::scan::scan_of;
 use super::scatter::scatter_of;
 use super::schedule::Schedule;
 use super::sort::sort_of;
-use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network};
+use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network, split};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
 use crate::graph::{ENTRY, KERNEL};
 use crate::ir;
+use crate::kernel::signature::TICKETS;
 use melior::ir::attribute::{
     ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute, TypeAttribute,
 };
@@ -80,11 +81,15 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
             .next("leave the option schedule out, and the kernel gets a schedule that fits")
     })?;
     let context = cx.context;
+    let split = split_of(&schedule);
     let scratch = match schedule {
         Schedule::SortTasks { rows } => {
             sort_merge::scratch(&group, &sort_of(&group, group.outputs[0]).expect("checked before"), rows)
         }
-        _ => vec![],
+        _ => match (&split, &rows_of) {
+            (Some(shape), Some(rows)) => split::scratch(&group, rows, *shape),
+            _ => vec![],
+        },
     };
     let (region, block) = signature(cx, &group, &scratch, location);
     let arguments: Vec<V<'c>> =
@@ -107,6 +112,9 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::Rows { vector, threads, rows, looped } => {
             let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows, looped: *looped };
             rows::emit(&mut e, need(), shape, out_memrefs)
+        }
+        Schedule::Columns { .. } | Schedule::LongRows { .. } => {
+            split::emit(&mut e, need(), split.expect("such a schedule"), out_memrefs, scratch_memrefs)
         }
         Schedule::Scan { threads } => {
             scan::emit_gpu(&mut e, own_scan().expect("checked before"), *threads, out_memrefs[0])
@@ -134,6 +142,19 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     super::cleanup::remove_dead(block);
     finish(cx, function, &group, (region, block), &scratch, &schedule, &grid);
     Ok(())
+}
+
+/// How a schedule of split reductions spreads the work.
+fn split_of(schedule: &Schedule) -> Option<split::Shape> {
+    match *schedule {
+        Schedule::Columns { vector, lanes, threads, parts } => {
+            Some(split::Shape { vector, lanes, threads, parts })
+        }
+        Schedule::LongRows { vector, threads, parts } => {
+            Some(split::Shape { vector, lanes: 1, threads, parts })
+        }
+        _ => None,
+    }
 }
 
 /// Memory of a kernel's own: element type and sizes.
@@ -217,6 +238,11 @@ fn finish<'c>(
             list.extend(before.map(|a| ("loop.init", a.into())));
             if result.is_none() {
                 list.push(("loop.scratch", unit));
+                if split_of(schedule).is_some()
+                    && i + 1 == group.inputs.len() + group.outputs.len() + scratch.len()
+                {
+                    list.push((TICKETS, unit));
+                }
             }
         }
         argument_attributes.push(entry(&list));
@@ -269,6 +295,40 @@ fn single(group: &Group<'_>) -> Result<(), String> {
     }
 }
 
+/// Why a reduction cannot be split so.
+fn check_split(
+    shape: split::Shape,
+    group: &Group<'_>,
+    rows: Option<&Rows>,
+    along: bool,
+) -> Result<(), String> {
+    let split::Shape { vector, lanes, threads, parts } = shape;
+    let rows = rows
+        .filter(|r| r.along == along && split::splits(group, r))
+        .ok_or("the kernel has no reductions of one stage that can be split so")?;
+    let power = |n: i64, most: i64| n >= 1 && n <= most && (n as u64).is_power_of_two();
+    if !power(vector, 64) || !power(threads, 1024) || threads < 32 || !power(lanes, threads) {
+        return Err("vectors, lanes and threads are powers of two, with 32 to 1024 threads".into());
+    }
+    let extent = if along { rows.column_sizes.last() } else { rows.row_sizes.last() };
+    let extent = extent.cloned().unwrap_or(1.into());
+    if Facts::new(&group.symbols).divisor(&extent) % vector != 0 {
+        return Err(format!("{extent} is not known to be a multiple of {vector}"));
+    }
+    let stripes = rows.rows.ceil_div(&shape.width(rows).into());
+    if !domain::is_affine(&stripes) {
+        return Err("the number of blocks is not affine".into());
+    }
+    let known = stripes.as_const().is_some_and(|n| n <= split::TICKETS);
+    if parts < 1 || parts > 1 && !(parts <= 1024 && known) {
+        return Err(format!(
+            "1 to 1024 blocks share a stripe, and only where there are at most {} of them",
+            split::TICKETS
+        ));
+    }
+    Ok(())
+}
+
 /// Why a schedule cannot be applied to a kernel.
 fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool) -> Result<(), String> {
     if schedule.block().is_some() != gpu {
@@ -293,7 +353,8 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
     if sorts.is_some() != matches!(schedule, Schedule::Sort { .. } | Schedule::SortTasks { .. }) {
         return Err("sorts have schedules of their own".into());
     }
-    let reduced = || rows.ok_or_else(|| "the kernel has no reductions over rows".to_owned());
+    let reduced =
+        || rows.filter(|r| r.along).ok_or_else(|| "the kernel has no reductions over rows".to_owned());
     match schedule {
         Schedule::Pointwise { vector, threads, per_thread } => {
             if !power(*vector, 64) || threads % 32 != 0 || !(32..=1024).contains(threads) || *per_thread < 1 {
@@ -321,6 +382,10 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
                 return Err("the number of rows is not affine in three launch dimensions".into());
             }
             whole(found.column_sizes.last().unwrap_or(&1.into()), *vector)?;
+        }
+        Schedule::Columns { .. } | Schedule::LongRows { .. } => {
+            let shape = split_of(schedule).expect("such a schedule");
+            check_split(shape, group, rows, matches!(schedule, Schedule::LongRows { .. }))?;
         }
         Schedule::Scan { threads } => {
             if !power(*threads, 1024) || *threads < 32 {

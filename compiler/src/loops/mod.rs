@@ -25,6 +25,7 @@ pub mod schedule;
 pub mod sort;
 pub mod sort_merge;
 pub mod sort_network;
+mod split;
 pub mod value;
 
 #[cfg(test)]

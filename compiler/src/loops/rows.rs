@@ -360,7 +360,7 @@ impl<'c> RowsEmitter<'_, 'c> {
 }
 
 /// The type in which values go from thread to thread.
-fn shuffled(dtype: DType) -> DType {
+pub fn shuffled(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
         DType::I1 | DType::I8 | DType::I16 => DType::I32,
@@ -368,7 +368,8 @@ fn shuffled(dtype: DType) -> DType {
     }
 }
 
-fn widened<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
+/// A value in the type in which it goes to other threads.
+pub fn widened<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
     let to = shuffled(dtype);
     match dtype {
         d if d == to => v,
@@ -377,7 +378,8 @@ fn widened<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
     }
 }
 
-fn narrowed<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
+/// A value that came from another thread, in its type.
+pub fn narrowed<'c>(e: &Emitter<'c, '_>, v: V<'c>, dtype: DType) -> V<'c> {
     match dtype {
         d if d == shuffled(d) => v,
         d if d.is_float() => e.convert("arith.truncf", v, d),

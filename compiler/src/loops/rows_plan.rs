@@ -22,6 +22,8 @@ pub struct Rows {
     pub rows: Expr,
     /// Length of a row.
     pub columns: Expr,
+    /// Whether rows lie along the innermost loop: else they are columns.
+    pub along: bool,
 }
 
 /// How an output lies over the rows.
@@ -74,21 +76,23 @@ pub fn analyze(group: &Group<'_>) -> Option<Rows> {
             && group.generics[g].reduces()
         {
             group.generics[g].combine?;
-            // Threads go along the innermost loop: it has to be one that reduces.
-            group.generics[g].reduction.last().filter(|r| **r)?;
             results.insert(g, n);
         }
     }
     let (&first, _) = results.iter().next()?;
     let (row_sizes, column_sizes) = split(&group.generics[first]);
+    let innermost = |g: usize| group.generics[g].reduction.last().copied();
+    let along = innermost(first)?;
     for &g in results.keys() {
-        if split(&group.generics[g]) != (row_sizes.clone(), column_sizes.clone()) {
+        if split(&group.generics[g]) != (row_sizes.clone(), column_sizes.clone())
+            || innermost(g) != Some(along)
+        {
             return None;
         }
     }
     let rows: Expr = row_sizes.iter().cloned().product();
     let columns: Expr = column_sizes.iter().cloned().product();
-    let mut rows = Rows { row_sizes, column_sizes, stages: Vec::new(), results, rows, columns };
+    let mut rows = Rows { row_sizes, column_sizes, stages: Vec::new(), results, rows, columns, along };
     let mut levels: BTreeMap<usize, usize> = BTreeMap::new();
     for &g in rows.results.keys() {
         let level = group.generics[g].operands[..group.generics[g].inputs]
@@ -110,7 +114,7 @@ pub fn analyze(group: &Group<'_>) -> Option<Rows> {
 }
 
 /// The reductions that a node's value comes from, through everything but reductions.
-fn reductions_below(group: &Group<'_>, node: NodeId) -> BTreeSet<usize> {
+pub fn reductions_below(group: &Group<'_>, node: NodeId) -> BTreeSet<usize> {
     let (mut out, mut seen, mut todo) = (BTreeSet::new(), BTreeSet::new(), vec![node]);
     while let Some(n) = todo.pop() {
         if !seen.insert(n) {

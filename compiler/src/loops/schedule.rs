@@ -27,6 +27,26 @@ pub enum Schedule {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         looped: bool,
     },
+    /// Columns are reduced by blocks of `threads / lanes` groups, each of `lanes` threads side by side.
+    Columns {
+        /// Elements of a vector, along what is kept.
+        vector: i64,
+        /// Threads side by side.
+        lanes: i64,
+        /// Threads of a block.
+        threads: i64,
+        /// Blocks that share a column, the last of which combines their results.
+        parts: i64,
+    },
+    /// A long row is reduced by several blocks, the last of which combines their results.
+    LongRows {
+        /// Elements of a vector.
+        vector: i64,
+        /// Threads of a block.
+        threads: i64,
+        /// Blocks that share a row.
+        parts: i64,
+    },
     /// A block goes along a row and combines as it goes.
     Scan {
         /// Threads that share a row.
@@ -79,7 +99,10 @@ impl Schedule {
         match self {
             Self::Pointwise { threads, .. } => Some(*threads),
             Self::Rows { threads, rows, .. } => Some(threads * rows),
-            Self::Scan { threads } | Self::Sort { threads, .. } => Some(*threads),
+            Self::Scan { threads }
+            | Self::Sort { threads, .. }
+            | Self::Columns { threads, .. }
+            | Self::LongRows { threads, .. } => Some(*threads),
             Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => {
                 None
             }

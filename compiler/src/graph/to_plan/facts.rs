@@ -30,7 +30,16 @@ pub struct KernelFacts {
     /// Results that begin as an operand.
     pub starts: Vec<Start>,
     /// Memory that the kernel needs besides, over its symbols; known once it is loops.
-    pub scratch: Vec<TensorType>,
+    pub scratch: Vec<Scratch>,
+}
+
+/// Memory of a kernel's own.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    /// Element type, and sizes over the kernel's symbols.
+    pub ty: TensorType,
+    /// Whether it is 0 when the kernel starts, and again when it ends.
+    pub tickets: bool,
 }
 
 impl KernelFacts {
@@ -45,7 +54,10 @@ impl KernelFacts {
         let function = unsafe { OperationRef::from_raw(function.to_raw()) };
         let own = Signature::read(function)?.buffers.into_iter().filter(|b| b.scratch);
         self.scratch = own
-            .map(|b| Ok(TensorType { dtype: dtype_of(b.element)?, shape: b.dims }))
+            .map(|b| {
+                let ty = TensorType { dtype: dtype_of(b.element)?, shape: b.dims };
+                Ok(Scratch { ty, tickets: b.tickets })
+            })
             .collect::<Result<_, String>>()
             .map_err(|m| Failure::new(function.location(), m))?;
         Ok(())
@@ -77,6 +89,20 @@ fn starts(function: &OperationRef<'_, '_>) -> Vec<Start> {
 }
 
 impl<'c: 'm, 'm> Planner<'c, 'm, '_> {
+    /// The tickets of all kernels: one after the other counts with them and leaves zeros, so one buffer that starts as zeros serves a call.
+    pub(super) fn tickets(&mut self, ty: &TensorType) -> BufferId {
+        if let Some((id, _)) = self.tickets.as_ref().filter(|(_, t)| t == ty) {
+            return *id;
+        }
+        let bytes = ty.numel().as_const().unwrap_or(0) as usize * ty.dtype.size();
+        let offset = self.constants.push(&vec![0; bytes]);
+        let zeros = self.buffer(ty, Place::Constant { offset });
+        let id = self.scratch(ty);
+        self.plan.steps.push(Step::Copy { from: zeros, to: id });
+        self.tickets = Some((id, ty.clone()));
+        id
+    }
+
     /// The buffer of a result that begins as an operand: the operand's own where nothing else needs it any more, else a copy.
     pub(super) fn changed(
         &mut self,

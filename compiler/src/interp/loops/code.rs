@@ -154,6 +154,12 @@ pub(super) enum What {
         op: ScalarOp,
         memref: usize,
     },
+    Arrive {
+        tickets: usize,
+        at: usize,
+        count: usize,
+        to: usize,
+    },
     For {
         lower: usize,
         upper: usize,

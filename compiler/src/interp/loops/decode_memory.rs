@@ -115,6 +115,12 @@ impl Decoder {
                     .ok_or_else(|| format!("'{kind}' does not combine elements of {dtype}"))?;
                 What::AllReduce { op: f, memref: self.memref(buffer)? }
             }
+            "loop.arrive" => What::Arrive {
+                tickets: self.memref(operand(op, 0)?)?,
+                at: self.register(operand(op, 1)?)?,
+                count: self.register(operand(op, 2)?)?,
+                to: self.define(result(op)?)?.at,
+            },
             "loop.check_index" => What::CheckIndex {
                 check: Check::of(op)?,
                 from: self.place(operand(op, 0)?)?,

@@ -101,13 +101,15 @@ impl Machine {
                     return Ok(());
                 }
                 let first = self.memory.serial + 1;
-                self.memory.parallel.push(Parallel { first, current: first });
+                self.memory.parallel.push(Parallel { first, current: first, joined: vec![] });
                 let mut at = lower.clone();
                 loop {
                     self.spend(1).map_err(fault)?;
                     self.memory.serial += 1;
                     let current = self.memory.serial;
-                    self.memory.parallel.last_mut().expect("pushed above").current = current;
+                    let frame = self.memory.parallel.last_mut().expect("pushed above");
+                    frame.current = current;
+                    frame.joined.clear();
                     for (&r, &v) in inductions.iter().zip(&at) {
                         self.registers[r] = Cell::of_i(v);
                     }
@@ -241,6 +243,13 @@ impl Machine {
                 Ok(())
             }
             What::AllReduce { op, memref } => self.all_reduce(op, *memref),
+            What::Arrive { tickets, at, count, to } => {
+                let view = &self.views[*tickets];
+                let position = view.offset + self.registers[*at].i() * view.strides[0];
+                let last = self.memory.arrive(view.buffer, position, self.registers[*count].i())?;
+                self.registers[*to] = Cell::of_i(i64::from(last));
+                Ok(())
+            }
             What::For { .. } | What::Forall { .. } | What::If { .. } => unreachable!("handled by step"),
         }
     }

@@ -1,6 +1,7 @@
 //! Buffers and views of them.
 
 use super::super::scalar::Cell;
+use std::collections::BTreeMap;
 
 /// Who wrote an element: 0 nobody, else the serial number of a parallel iteration. Numbers grow in the order of execution.
 pub(super) type Serial = u32;
@@ -62,10 +63,13 @@ pub(super) fn row_major(sizes: &[i64]) -> Vec<i64> {
 }
 
 /// A running `scf.forall`: the serial number of its first iteration, and of the one that runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Parallel {
     pub first: Serial,
     pub current: Serial,
+    /// Iterations, by their first and last serial numbers, that the running one knows to be done with what they wrote: those that arrived
+    /// at a ticket before it.
+    pub joined: Vec<[Serial; 2]>,
 }
 
 /// All memory of a run.
@@ -75,12 +79,38 @@ pub(super) struct Memory {
     /// The running foralls, outermost first.
     pub parallel: Vec<Parallel>,
     pub serial: Serial,
+    /// The iterations that arrived at a ticket, by its buffer and position.
+    pub arrivals: BTreeMap<(usize, i64), Vec<[Serial; 2]>>,
 }
 
 impl Memory {
     /// Whether this was another iteration of a forall that still runs.
     fn foreign(&self, iteration: Serial) -> bool {
-        self.parallel.iter().any(|p| iteration >= p.first && iteration < p.current)
+        self.parallel.iter().any(|p| {
+            iteration >= p.first
+                && iteration < p.current
+                && !p.joined.iter().any(|[from, to]| (*from..=*to).contains(&iteration))
+        })
+    }
+
+    /// Arrives at a ticket that `count` iterations of the outermost forall come to: whether this is the last.
+    pub fn arrive(&mut self, buffer: usize, at: i64, count: i64) -> Result<bool, String> {
+        let outer = self.parallel.first().ok_or("loop.arrive outside of the blocks")?;
+        let list = self.arrivals.entry((buffer, at)).or_default();
+        if list.iter().any(|[from, _]| *from == outer.current) {
+            return Err("a block arrives twice at one ticket".into());
+        }
+        list.push([outer.current, self.serial]);
+        let cells = &mut self.buffers[buffer].cells;
+        let cell = usize::try_from(at).ok().and_then(|i| cells.get_mut(i));
+        let cell = cell.ok_or_else(|| format!("there is no ticket {at}"))?;
+        let arrived = cell.i() + 1;
+        let last = arrived == count;
+        *cell = Cell::of_i(if last { 0 } else { arrived });
+        if last {
+            self.parallel[0].joined = self.arrivals.remove(&(buffer, at)).unwrap_or_default();
+        }
+        Ok(last)
     }
 
     /// Reads an element.

@@ -9,6 +9,7 @@ use super::machine::Machine;
 use super::memory::{Buffer, Memory, View, row_major};
 use crate::driver::pass::Failure;
 use crate::ir::body;
+use crate::kernel::signature::TICKETS;
 use melior::ir::attribute::IntegerAttribute;
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::{BlockLike, BlockRef, TypeLike, ValueLike};
@@ -98,7 +99,7 @@ pub fn run<'c>(
 
     let mut decoder = Decoder::new(cx.rounding);
     let mut memory = Memory { serial: 1, ..Memory::default() };
-    let (mut views, mut outputs) = (Vec::new(), Vec::new());
+    let (mut views, mut outputs, mut tickets) = (Vec::new(), Vec::new(), Vec::new());
     let given = inputs.clone();
     let (mut next_symbol, mut inputs) = (symbols.iter(), inputs.into_iter());
     for (i, role) in roles.iter().enumerate() {
@@ -146,6 +147,10 @@ pub fn run<'c>(
                 }
             }
         }
+        if argument_attribute(function, i, TICKETS).is_some() {
+            tickets.push((i, memory.buffers.len()));
+            buffer.cells.fill(Cell::of_i(0));
+        }
         memory.buffers.push(buffer);
         views.push(view);
     }
@@ -168,6 +173,13 @@ pub fn run<'c>(
     // Nothing is left only where the budget was too small.
     cx.limit |= outcome.is_err() && cx.left == 0;
     outcome.map_err(|f| elsewhere((program.locations[f.location].clone(), f.message)))?;
+    for (i, buffer) in tickets {
+        if machine.memory.buffers[buffer].cells.iter().any(|c| c.i() != 0) {
+            return Err(at(format!(
+                "argument {i}: a ticket is not 0 at the end: fewer blocks arrived than it counts"
+            )));
+        }
+    }
     outputs
         .into_iter()
         .enumerate()
