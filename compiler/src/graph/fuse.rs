@@ -1,7 +1,8 @@
 //! `fuse`: decides which ops of the entry function become one kernel, as an attribute `graph.group = N`.
 //!
 //! The simple rule: walking backwards, an op joins the group of its users where it can be computed there without being
-//! computed again: pointwise ops and views into their consumer, reductions into a group over the same rows. An op with
+//! computed again: pointwise ops and views into their consumer, reductions into a group over the same rows (of columns into
+//! what has the shape of their result). An op with
 //! users outside of the group joins as a further result where that makes no cycle. What a library computes, and views
 //! that a library reads through strides, stay out (no attribute).
 
@@ -208,10 +209,12 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
                     Some((s, d)) => s == shape && d == dims,
                     None => group.shape == *shape || group.shape == out,
                 };
-                // Its value must come back to the rows it was computed from.
+                // Its value must come back to the rows it was computed from. That of a column cannot: no thread holds a column, and each
+                // element would go through it again.
+                let rows = shape.is_empty() || dims.contains(&(shape.len() - 1));
                 fits && inside().all(|&u| match self.views[u].as_ref() {
                     Some(v) if v.spec.mnemonic() == "broadcast" => {
-                        v.results[0].shape == *shape && v.indices("dims") == kept
+                        rows && v.results[0].shape == *shape && v.indices("dims") == kept
                     }
                     Some(v) => v.spec.is_pointwise(),
                     None => false,

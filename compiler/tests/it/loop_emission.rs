@@ -50,7 +50,7 @@ pub fn to_loops<'c>(
 }
 
 /// Emits for both devices and compares with the graph. False where the sizes do not make a valid program.
-fn check<'c>(
+pub fn check<'c>(
     context: &'c Context,
     build: impl Fn() -> Result<Module<'c>, Violation>,
     seed: u64,

@@ -12,6 +12,7 @@ mod loop_emission;
 mod math;
 mod reduced_faults;
 mod sorts;
+mod split_reductions;
 mod strided;
 mod support;
 mod tensor_equivalence;
