@@ -10,12 +10,13 @@ use super::schedule::Schedule;
 use super::sort::{Sort, sort_of};
 use super::sort_network::shared_bytes;
 use super::split::{TICKETS, splits};
+use super::tiles::{Tiles, blocks};
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
 
 /// A schedule for a kernel.
-pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedule {
+pub fn choose(group: &Group<'_>, rows: Option<&Rows>, crossing: Option<&Tiles>, target: &Target) -> Schedule {
     if let Some(s) = group.outputs.iter().find_map(|&o| scan_of(group, o)) {
         return scan(group, &s, target);
     }
@@ -25,6 +26,7 @@ pub fn choose(group: &Group<'_>, rows: Option<&Rows>, target: &Target) -> Schedu
     match target.device() {
         DeviceKind::Cuda => rows
             .and_then(|r| split_gpu(group, r).or_else(|| rows_gpu(group, r)))
+            .or_else(|| crossing.and_then(|t| tiles_gpu(group, t)))
             .unwrap_or_else(|| pointwise_gpu(group)),
         DeviceKind::Cpu => {
             let lanes = target.vector_bytes() as i64 / 4;
@@ -68,6 +70,23 @@ pub fn vector_for(group: &Group<'_>, extent: &Expr, bytes: i64) -> i64 {
     let divisor = Facts::new(&group.symbols).divisor(extent);
     let most = (bytes / narrowest).clamp(1, 8);
     if divisor == 0 { most } else { gcd(most, divisor) }
+}
+
+/// A tile of operands that cross the order of the results is worth its barrier from so many positions on, each way.
+const LEAST_TILE: i64 = 32;
+
+/// A schedule for operands that cross the order of the results.
+fn tiles_gpu(group: &Group<'_>, crossing: &Tiles) -> Option<Schedule> {
+    // Rows of a tile are 128 bytes: with 64 positions of 16 bits, `transpose_add` reaches the rate of memory (docs/measured.md).
+    let tile = if crossing.bytes <= 2 { 64 } else { 32 };
+    let (along, across) = (crossing.shape.last()?, &crossing.shape[crossing.across]);
+    let long = |n: &Expr| guess(group, n) >= LEAST_TILE;
+    if !(long(along) && long(across)) || !is_affine(&blocks(crossing, tile)) {
+        return None;
+    }
+    let (vector, read) = (vector_for(group, along, 16), vector_for(group, across, 16));
+    let threads = (tile * tile / vector.max(read)).clamp(32, 256);
+    Some(Schedule::Tiles { tile, vector, read, threads })
 }
 
 /// Blocks that keep every processor of the GPU reading, of a kernel that reduces.

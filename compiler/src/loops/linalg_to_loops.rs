@@ -9,7 +9,9 @@ use super::scan::scan_of;
 use super::scatter::scatter_of;
 use super::schedule::Schedule;
 use super::sort::sort_of;
-use super::{choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network, split};
+use super::{
+    choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network, split, tiles,
+};
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
 use crate::graph::{ENTRY, KERNEL};
@@ -69,14 +71,15 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
     let gpu = cx.target.device() == DeviceKind::Cuda;
     let location = function.location();
     let rows_of = analyze(&group);
+    let crossing = tiles::analyze(&mut Emitter::probe(cx.context, &group, location));
     let schedule = match cx.option("schedule") {
-        "" => choose::choose(&group, rows_of.as_ref(), &cx.target),
+        "" => choose::choose(&group, rows_of.as_ref(), crossing.as_ref(), &cx.target),
         text => serde_json::from_str(text).map_err(|e| {
             Failure::new(location, format!("the option schedule is not a schedule: {e}"))
                 .next(r#"write e.g. {"kind":"pointwise","vector":8,"threads":256,"per_thread":1}"#)
         })?,
     };
-    check(&schedule, &group, rows_of.as_ref(), gpu).map_err(|m| {
+    check(&schedule, &group, rows_of.as_ref(), crossing.as_ref(), gpu).map_err(|m| {
         Failure::new(location, format!("the schedule {} does not fit: {m}", schedule.to_json()))
             .next("leave the option schedule out, and the kernel gets a schedule that fits")
     })?;
@@ -112,6 +115,11 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::Rows { vector, threads, rows, looped } => {
             let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows, looped: *looped };
             rows::emit(&mut e, need(), shape, out_memrefs)
+        }
+        Schedule::Tiles { tile, vector, read, threads } => {
+            let shape = tiles::Shape { tile: *tile, vector: *vector, read: *read, threads: *threads };
+            let tiles = tiles::analyze(&mut e).expect("checked before");
+            tiles::emit(&mut e, &tiles, shape, out_memrefs)
         }
         Schedule::Columns { .. } | Schedule::LongRows { .. } => {
             split::emit(&mut e, need(), split.expect("such a schedule"), out_memrefs, scratch_memrefs)
@@ -330,7 +338,13 @@ fn check_split(
 }
 
 /// Why a schedule cannot be applied to a kernel.
-fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool) -> Result<(), String> {
+fn check(
+    schedule: &Schedule,
+    group: &Group<'_>,
+    rows: Option<&Rows>,
+    crossing: Option<&tiles::Tiles>,
+    gpu: bool,
+) -> Result<(), String> {
     if schedule.block().is_some() != gpu {
         return Err("it is for the other device".into());
     }
@@ -382,6 +396,21 @@ fn check(schedule: &Schedule, group: &Group<'_>, rows: Option<&Rows>, gpu: bool)
                 return Err("the number of rows is not affine in three launch dimensions".into());
             }
             whole(found.column_sizes.last().unwrap_or(&1.into()), *vector)?;
+        }
+        Schedule::Tiles { tile, vector, read, threads } => {
+            let found = crossing.ok_or("no operand crosses the order of the outputs")?;
+            let [tile, vector, read, threads] = [*tile, *vector, *read, *threads];
+            if ![tile, vector, read, threads].into_iter().all(|n| power(n, 1024)) || threads < 32 {
+                return Err("tiles, vectors and threads are powers of two, with 32 to 1024 threads".into());
+            }
+            if tile > 128 || vector.max(read) > tile.min(64) || tile * tile / vector.max(read) < threads {
+                return Err("a tile has at most 128 positions each way, and a vector for each thread".into());
+            }
+            whole(found.shape.last().unwrap_or(&1.into()), vector)?;
+            whole(&found.shape[found.across], read)?;
+            if !domain::is_affine(&tiles::blocks(found, tile)) {
+                return Err("the number of tiles is not affine".into());
+            }
         }
         Schedule::Columns { .. } | Schedule::LongRows { .. } => {
             let shape = split_of(schedule).expect("such a schedule");

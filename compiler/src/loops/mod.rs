@@ -26,6 +26,7 @@ pub mod sort;
 pub mod sort_merge;
 pub mod sort_network;
 mod split;
+mod tiles;
 pub mod value;
 
 #[cfg(test)]

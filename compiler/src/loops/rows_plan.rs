@@ -286,7 +286,7 @@ fn expensive(group: &Group<'_>, node: NodeId) -> bool {
 }
 
 /// Everything that is computed for some places, without what is behind a reduction or a stop. In the order of first need.
-fn reach(e: &Emitter<'_, '_>, roots: &[Place], stop: impl Fn(&Place) -> bool) -> Vec<Place> {
+pub fn reach(e: &Emitter<'_, '_>, roots: &[Place], stop: impl Fn(&Place) -> bool) -> Vec<Place> {
     let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
     let mut todo: Vec<Place> = roots.iter().rev().cloned().collect();
     while let Some(p) = todo.pop() {

@@ -27,6 +27,17 @@ pub enum Schedule {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         looped: bool,
     },
+    /// Tiles of the outputs, and of the operands that cross their order, which go through shared memory.
+    Tiles {
+        /// Positions of a tile along each of the two dimensions.
+        tile: i64,
+        /// Elements of a vector that is written.
+        vector: i64,
+        /// Elements of a vector that is read into a tile.
+        read: i64,
+        /// Threads of a block.
+        threads: i64,
+    },
     /// Columns are reduced by blocks of `threads / lanes` groups, each of `lanes` threads side by side.
     Columns {
         /// Elements of a vector, along what is kept.
@@ -102,6 +113,7 @@ impl Schedule {
             Self::Scan { threads }
             | Self::Sort { threads, .. }
             | Self::Columns { threads, .. }
+            | Self::Tiles { threads, .. }
             | Self::LongRows { threads, .. } => Some(*threads),
             Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => {
                 None

@@ -17,3 +17,4 @@ mod strided;
 mod support;
 mod tensor_equivalence;
 mod tensor_lowering;
+mod tiles;
