@@ -81,7 +81,7 @@ fn tiles_gpu(group: &Group<'_>, crossing: &Tiles) -> Option<Schedule> {
     let tile = if crossing.bytes <= 2 { 64 } else { 32 };
     let (along, across) = (crossing.shape.last()?, &crossing.shape[crossing.across]);
     let long = |n: &Expr| guess(group, n) >= LEAST_TILE;
-    if !(long(along) && long(across)) || !is_affine(&blocks(crossing, tile)) {
+    if !(long(along) && long(across) && is_affine(&blocks(crossing, tile))) {
         return None;
     }
     let (vector, read) = (vector_for(group, along, 16), vector_for(group, across, 16));
