@@ -107,3 +107,26 @@ func.func @sorted(%x: tensor<6x5xf32>) -> tensor<6x2xf32> {
   %6 = graph.neg %5 : tensor<6x2xf32>
   return %6 : tensor<6x2xf32>
 }
+
+// -----
+
+// What two kernels need and is cheap to compute from one tensor in memory is computed in both: the difference is not written, and the largest
+// elements are a further result of the kernel of the sums.
+// CHECK-LABEL: func.func @log_softmax
+// CHECK: graph.reduce max {{.*}} {graph.group = 0 : i64
+// CHECK: graph.sub {{.*}} {graph.group = 0 : i64}
+// CHECK: graph.reduce sum {{.*}} {graph.group = 0 : i64
+// CHECK: graph.sub %arg0, {{.*}} {graph.group = 1 : i64}
+// CHECK: graph.sub {{.*}} {graph.group = 1 : i64}
+func.func @log_softmax(%x: tensor<64x32xf32>) -> tensor<32x64xf32> {
+  %0 = graph.reduce max %x dims = [1] : (tensor<64x32xf32>) -> tensor<64xf32>
+  %1 = graph.broadcast %0 dims = [0] : (tensor<64xf32>) -> tensor<64x32xf32>
+  %2 = graph.sub %x, %1 : tensor<64x32xf32>
+  %3 = graph.exp %2 : tensor<64x32xf32>
+  %4 = graph.reduce sum %3 dims = [1] : (tensor<64x32xf32>) -> tensor<64xf32>
+  %5 = graph.log %4 : tensor<64xf32>
+  %6 = graph.transpose %2 permutation = [1, 0] : (tensor<64x32xf32>) -> tensor<32x64xf32>
+  %7 = graph.broadcast %5 dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+  %8 = graph.sub %6, %7 : tensor<32x64xf32>
+  return %8 : tensor<32x64xf32>
+}

@@ -2,13 +2,14 @@
 //!
 //! The simple rule: walking backwards, an op joins the group of its users where it can be computed there without being
 //! computed again: pointwise ops and views into their consumer, reductions into a group over the same rows (of columns into
-//! what has the shape of their result). An op with
-//! users outside of the group joins as a further result where that makes no cycle. What a library computes, and views
-//! that a library reads through strides, stay out (no attribute).
+//! what has the shape of their result). An op with users outside of the group joins as a further result where that makes no
+//! cycle, but for what is cheaper to compute again (`recompute.rs`). What a library computes, and views that a library reads
+//! through strides, stay out (no attribute).
 
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::graph::fusion_class::{Class, classify_all, repeat_free_ops};
 use crate::graph::product_layout::{contiguous, product_layout};
+use crate::graph::recompute::Decided;
 use crate::graph::units::{Unit, Units};
 use crate::graph::{entry, users};
 use crate::ir;
@@ -27,6 +28,9 @@ pub const GROUP: &str = "graph.group";
 
 /// Larger groups than this take longer to compile than they can save.
 const LIMIT: usize = 192;
+
+/// Rounds of repeating what is cheaper to compute again than to read.
+const ROUNDS: usize = 6;
 
 /// The pass.
 pub static PASS: Pass = Pass {
@@ -75,12 +79,22 @@ struct Fusion<'c, 'm> {
 fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
     let Some(function) = entry(module) else { return Ok(()) };
     let Some(body) = ir::body(&function) else { return Ok(()) };
-    repeat_free_ops(body)?;
     let enable = cx.option("enable") != "false";
-    let mut fusion = Fusion::new(ir::ops(body), cx.parsed("libraries")?)?;
-    for i in (0..fusion.ops.len()).rev() {
-        fusion.place(i, enable);
-    }
+    let mut rounds = 0;
+    let fusion = loop {
+        repeat_free_ops(body)?;
+        let mut fusion = Fusion::new(ir::ops(body), cx.parsed("libraries")?)?;
+        for i in (0..fusion.ops.len()).rev() {
+            fusion.place(i, enable);
+        }
+        // What is computed again in two kernels may leave more to compute again before it.
+        rounds += 1;
+        let repeated = if enable && rounds <= ROUNDS { fusion.decided().repeat() } else { 0 };
+        if repeated == 0 {
+            break fusion;
+        }
+        cx.count("repeated-ops", repeated);
+    };
     let i64_type = IntegerType::new(cx.context, 64).into();
     // Number the groups in program order.
     let mut numbers = BTreeMap::new();
@@ -134,6 +148,11 @@ impl<'c: 'm, 'm> Fusion<'c, 'm> {
             unit_of: vec![None; n],
             units: Units::default(),
         })
+    }
+
+    fn decided(&self) -> Decided<'_, 'c, 'm> {
+        let Self { ops, views, classes, uses, places, group_of, .. } = self;
+        Decided { ops, views, classes, uses, places, group_of }
     }
 
     /// Decides the group of op `i`; all its users are decided.

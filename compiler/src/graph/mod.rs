@@ -10,6 +10,7 @@ pub mod legalize_library_calls;
 pub mod outline_kernels;
 pub mod product_layout;
 pub mod ranges;
+mod recompute;
 pub mod symbols;
 pub mod to_plan;
 mod units;
