@@ -9,7 +9,7 @@ use super::scatter::{domain, scatter_of};
 use super::schedule::Schedule;
 use super::sort::{Sort, sort_of};
 use super::sort_network::shared_bytes;
-use super::split::{TICKETS, splits};
+use super::split::{TICKETS, UNROLL, splits};
 use super::tiles::{Tiles, blocks};
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
@@ -105,7 +105,14 @@ fn split_gpu(group: &Group<'_>, rows: &Rows) -> Option<Schedule> {
     let parts = |stripes: i64, units: i64| {
         let known = rows.rows.as_const().is_some() && stripes <= TICKETS;
         let most = (units / LEAST_READ).clamp(1, 1024);
-        if known { ((BLOCKS + stripes - 1) / stripes).clamp(1, most) } else { 1 }
+        if !known {
+            return 1;
+        }
+        let wanted = ((BLOCKS + stripes - 1) / stripes).clamp(1, most);
+        // Equal parts: no more than it takes for as many steps each.
+        let steps = ((units + UNROLL - 1) / UNROLL).max(1);
+        let each = (steps + wanted - 1) / wanted;
+        (steps + each - 1) / each
     };
     if rows.along {
         let vector = vector_for(group, rows.column_sizes.last()?, 16);

@@ -27,7 +27,7 @@ pub const TICKETS: i64 = 1024;
 const FOLD: i64 = 8;
 
 /// Units that a thread reads before it uses the first.
-const UNROLL: i64 = 8;
+pub const UNROLL: i64 = 8;
 
 /// How the work is spread.
 #[derive(Clone, Copy, Debug)]
@@ -221,16 +221,16 @@ impl<'c> Split<'_, 'c> {
                     }
                 }
                 e.read_first(&roots);
-                let mut sums = sums.to_vec();
+                let mut terms = vec![Vec::new(); s.reductions.len()];
                 for (present, column) in &vectors {
-                    for (k, &(g, c)) in s.reductions.iter().enumerate() {
+                    for (k, &(g, _)) in s.reductions.iter().enumerate() {
                         let loops = s.rows.loops(e, g, &kept, column);
                         let v = e.contribution(g, loops);
                         let mut v = if e.lanes > 1 { e.widen(v) } else { v.v };
                         if let Some(present) = present {
                             v = e.b().value("arith.select", &[*present, v, neutrals[k]], v.r#type(), &[]);
                         }
-                        sums[k] = c.apply(e, sums[k], v);
+                        terms[k].push(v);
                     }
                     let write = |e: &mut Emitter<'c, '_>| {
                         for &(o, memref) in &full {
@@ -248,10 +248,20 @@ impl<'c> Split<'_, 'c> {
                         None => write(e),
                     }
                 }
-                sums
+                s.add(e, sums, terms)
             });
             s.keep(e, &sums);
         });
+    }
+
+    /// Combines each reduction's terms in pairs, and then with what it has: few roundings come one after another.
+    fn add(&self, e: &Emitter<'c, '_>, sums: &[V<'c>], terms: Vec<Vec<V<'c>>>) -> Vec<V<'c>> {
+        let all = self.reductions.iter().zip(sums).zip(terms);
+        all.map(|(((_, c), &sum), terms)| {
+            let term = pairwise(e, c, terms);
+            c.apply(e, sum, term)
+        })
+        .collect()
     }
 
     /// The parts of the stripe, read by the block that arrives last.
@@ -263,7 +273,7 @@ impl<'c> Split<'_, 'c> {
             let (_, kept) = s.kept(e);
             let steps = Expr::from(parts).ceil_div(&(groups * UNROLL).into());
             let sums = s.sums(e, &steps, |s, e, step, sums, neutrals| {
-                let mut sums = sums.to_vec();
+                let mut terms = vec![Vec::new(); s.reductions.len()];
                 let mut read = Vec::new();
                 for u in 0..UNROLL {
                     let part = (step.clone() * Expr::from(UNROLL) + Expr::from(u)) * Expr::from(groups)
@@ -289,15 +299,14 @@ impl<'c> Split<'_, 'c> {
                     read.push((present, values));
                 }
                 for (present, values) in read {
-                    for (k, (v, (_, c))) in values.into_iter().zip(&s.reductions).enumerate() {
-                        let v = match present {
+                    for (k, v) in values.into_iter().enumerate() {
+                        terms[k].push(match present {
                             Some(p) => e.b().value("arith.select", &[p, v, neutrals[k]], v.r#type(), &[]),
                             None => v,
-                        };
-                        sums[k] = c.apply(e, sums[k], v);
+                        });
                     }
                 }
-                sums
+                s.add(e, sums, terms)
             });
             s.keep(e, &sums);
         });
