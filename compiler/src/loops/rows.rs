@@ -4,12 +4,11 @@ use super::combine::Combine;
 use super::domain::{block_mapping, number, parts};
 use super::emitter::{Emitter, Val};
 use super::group::V;
+use super::online;
 use super::pointwise::store_at;
 use super::rows_plan::{Extent, Held, Plan, Rows, plan};
 use super::runs::in_runs;
 use melior::ir::ValueLike;
-use melior::ir::attribute::IntegerAttribute;
-use melior::ir::r#type::IntegerType;
 use std::collections::BTreeMap;
 use strata_dialects::types::dtype_to_mlir;
 use strata_runtime::DType;
@@ -29,22 +28,23 @@ pub struct Shape {
 }
 
 /// Vectors that a thread reads before it uses the first, where a row does not fit in registers.
-const UNROLL: i64 = 4;
+pub const UNROLL: i64 = 4;
 
-struct RowsEmitter<'r, 'c> {
-    rows: &'r Rows,
-    shape: Shape,
+/// A row's code under construction.
+pub(super) struct RowsEmitter<'r, 'c> {
+    pub(super) rows: &'r Rows,
+    pub(super) shape: Shape,
     outs: &'r [V<'c>],
     plan: Plan,
     /// Planning variable: the position in the row.
     column: SymbolId,
-    thread: SymbolId,
-    row: Expr,
+    pub(super) thread: SymbolId,
+    pub(super) row: Expr,
     /// Private arrays of what is held.
     arrays: Vec<V<'c>>,
     /// Private arrays of partial results, and the position of each reduction in them.
-    partials: Vec<(V<'c>, Combine<'c>)>,
-    slots: BTreeMap<usize, (usize, i64)>,
+    pub(super) partials: Vec<(V<'c>, Combine<'c>)>,
+    pub(super) slots: BTreeMap<usize, (usize, i64)>,
 }
 
 /// Emits the kernel's body; the current scope is the function's. Returns the grid.
@@ -124,30 +124,40 @@ impl<'c> RowsEmitter<'_, 'c> {
 
     /// One row.
     fn row(&mut self, e: &mut Emitter<'c, '_>) {
-        for s in 0..=self.rows.stages.len() {
-            let last = s == self.rows.stages.len();
-            let mapping =
-                if self.shape.rows == 1 { "#gpu.thread<linear_dim_0>" } else { "#gpu.lane<linear_dim_0>" };
-            e.forall(&[self.shape.threads.into()], mapping, &[self.thread], |e| {
-                e.floored(|e| {
-                    self.load_stage(e, s);
-                    if last { self.store(e) } else { self.reduce(e, s) }
-                });
+        let online = if self.shape.looped { online::stage(e.group, self.rows) } else { None };
+        let mut s = 0;
+        while s < self.rows.stages.len() {
+            if online == Some(s) {
+                self.online(e, s);
+                s += 2;
+                continue;
+            }
+            self.threads(e, |r, e| {
+                r.load_stage(e, s);
+                r.reduce(e, s);
             });
-            if last {
-                break;
-            }
-            let arrays: Vec<usize> = self.rows.stages[s].iter().map(|g| self.slots[g].0).collect();
-            for a in arrays.into_iter().collect::<std::collections::BTreeSet<_>>() {
-                let (array, combine) = self.partials[a];
-                let kind = IntegerAttribute::new(IntegerType::new(e.context(), 32).into(), combine.number());
-                e.b().op("loop.all_reduce", &[array], &[], &[("kind", kind.into())], vec![]);
-            }
+            self.all_reduce(e, s);
+            s += 1;
         }
+        self.threads(e, |r, e| {
+            r.load_stage(e, s);
+            r.store(e);
+        });
+    }
+
+    /// A forall over the threads of the row.
+    pub(super) fn threads(
+        &mut self,
+        e: &mut Emitter<'c, '_>,
+        fill: impl FnOnce(&mut Self, &mut Emitter<'c, '_>),
+    ) {
+        let mapping =
+            if self.shape.rows == 1 { "#gpu.thread<linear_dim_0>" } else { "#gpu.lane<linear_dim_0>" };
+        e.forall(&[self.shape.threads.into()], mapping, &[self.thread], |e| e.floored(|e| fill(self, e)));
     }
 
     /// Elements that the threads of a row read in one step.
-    fn stride(&self) -> i64 {
+    pub(super) fn stride(&self) -> i64 {
         self.shape.threads * self.shape.vector
     }
 
@@ -163,7 +173,7 @@ impl<'c> RowsEmitter<'_, 'c> {
     }
 
     /// The column of a thread's vector `k`; inside of the row also where the thread has nothing to do.
-    fn column_at(&self, e: &Emitter<'_, '_>, k: &Expr) -> Expr {
+    pub(super) fn column_at(&self, e: &Emitter<'_, '_>, k: &Expr) -> Expr {
         let base = self.base(k);
         if self.ragged(e, k) {
             return base.minimum(&(self.rows.columns.clone() - Expr::from(self.shape.vector)))
@@ -182,7 +192,7 @@ impl<'c> RowsEmitter<'_, 'c> {
     }
 
     /// Whether a thread has a vector `k`, where that is not known.
-    fn present(&self, e: &mut Emitter<'c, '_>, k: &Expr) -> Option<V<'c>> {
+    pub(super) fn present(&self, e: &mut Emitter<'c, '_>, k: &Expr) -> Option<V<'c>> {
         self.ragged(e, k).then(|| e.compare("slt", &self.base(k), &self.rows.columns))
     }
 
@@ -200,7 +210,7 @@ impl<'c> RowsEmitter<'_, 'c> {
     }
 
     /// Makes known what earlier stages kept; issues all reads of the stage before their first use.
-    fn load_stage(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
+    pub(super) fn load_stage(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
         let (thread, row) = (Expr::from(self.thread), self.row.clone());
         for (h, array) in self.plan.held.iter().zip(&self.arrays) {
             if h.uses.contains(&stage) {
@@ -233,7 +243,7 @@ impl<'c> RowsEmitter<'_, 'c> {
     }
 
     /// Reads the operands of a stage for a thread's vector `k`.
-    fn read(&self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr) {
+    pub(super) fn read(&self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr) {
         for read in &self.plan.reads[stage] {
             let place = self.at(e, read, k);
             e.value_at(place.0, &place.1);
