@@ -5,7 +5,7 @@ use super::domain::{Part, parts, positions};
 use super::emitter::{Emitter, Val};
 use super::group::{NodeId, V};
 use super::pointwise::store_at;
-use super::rows_plan::{Extent, Plan, Rows, plan};
+use super::rows_plan::{Extent, Keep, Plan, Rows, plan};
 use super::runs::{chunk, in_runs};
 use melior::ir::Type;
 use strata_dialects::types::dtype_to_mlir;
@@ -262,7 +262,8 @@ pub fn emit_rows<'c>(e: &mut Emitter<'c, '_>, rows: &Rows, shape: Shape, outs: &
     e.forall(std::slice::from_ref(&grid), "#loop.task", &[number], |e| {
         let first = Expr::from(number) * Expr::from(task_rows);
         let count = chunk(e, &first, task_rows, &row_parts[0].size);
-        let keep = rows.columns.as_const().is_some_and(|c| 4 * c <= STACK);
+        let keep =
+            if rows.columns.as_const().is_some_and(|c| 4 * c <= STACK) { Keep::All } else { Keep::Nothing };
         let probe = plan(e, rows, &Expr::from(number), column, keep);
         let nodes: Vec<NodeId> = probe.held.iter().map(|h| h.place.0).filter(|&n| !is_input(e, n)).collect();
         let arrays: Vec<V<'c>> = nodes

@@ -112,8 +112,9 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::Pointwise { vector, threads, per_thread } => {
             pointwise::emit_gpu(&mut e, *vector, *threads, *per_thread, out_memrefs)
         }
-        Schedule::Rows { vector, threads, rows, looped } => {
-            let shape = rows::Shape { vector: *vector, threads: *threads, rows: *rows, looped: *looped };
+        Schedule::Rows { vector, threads, rows, looped, shared } => {
+            let [vector, threads, rows] = [*vector, *threads, *rows];
+            let shape = rows::Shape { vector, threads, rows, looped: *looped, shared: *shared };
             rows::emit(&mut e, need(), shape, out_memrefs)
         }
         Schedule::Tiles { tile, vector, read, threads } => {
@@ -381,13 +382,16 @@ fn check(
                 whole(group.nodes[o].shape.last().unwrap_or(&1.into()), *vector)?;
             }
         }
-        Schedule::Rows { vector, threads, rows, looped } => {
+        Schedule::Rows { vector, threads, rows, looped, shared } => {
             let found = reduced()?;
             if !power(*vector, 64) || !power(*threads, 1024) || *threads < 32 || !(1..=32).contains(rows) {
                 return Err("vectors and threads are powers of two, with 32 to 1024 threads".into());
             }
             if *rows > 1 && *threads != 32 {
                 return Err("several rows a block need 32 threads a row".into());
+            }
+            if *shared && !(*looped && *rows == 1 && found.columns.as_const().is_some()) {
+                return Err("a row in shared memory is looped over, has a block, and a static length".into());
             }
             if !looped && found.columns.as_const().is_none() {
                 return Err("a row of unknown length cannot be kept in registers".into());

@@ -133,8 +133,14 @@ impl<'c> RowsEmitter<'_, 'c> {
             let (array, slot) = r.slots[&largest];
             let row = e.load(r.partials[array].0, &at(slot));
             let row = narrowed(e, row, max.dtype);
+            // A row of nothing but -∞ has no sum: -∞ less -∞ is no number. A row of nothing has.
+            let mut none = lowest(e, row, max.dtype);
+            if let Some(some) = e.in_range(&Expr::default(), &r.rows.columns) {
+                none = e.and(Some(none), some);
+            }
             let (row, before) = (finite(e, row, max.dtype), e.load(own, &at(0)));
-            let factor = exp_less(e, before, row);
+            let (factor, nan) = (exp_less(e, before, row), e.number(DType::F32, f64::NAN));
+            let factor = e.b().value("arith.select", &[none, nan, factor], factor.r#type(), &[]);
             for g in &sums {
                 let (array, slot) = r.slots[g];
                 let array = r.partials[array].0;
@@ -158,7 +164,7 @@ impl<'c> RowsEmitter<'_, 'c> {
         let scalar = |e: &Emitter<'c, '_>, c: Combine<'c>| {
             e.constant_of(dtype_to_mlir(e.context(), c.dtype), c.neutral(e.context()))
         };
-        let lowest = scalar(e, max);
+        let start = scalar(e, max);
         let zero = if e.lanes > 1 {
             let scalar = Combine::of(e, sums[0]).neutral(e.context());
             e.constant_of(e.vector_type(DType::F32), scalar)
@@ -167,13 +173,16 @@ impl<'c> RowsEmitter<'_, 'c> {
         };
         let steps = self.rows.columns.ceil_div(&(self.stride() * UNROLL).into());
         let variable = e.facts.variable(&steps);
-        let mut initial = vec![lowest];
+        let mut initial = vec![start];
         initial.extend(sums.iter().map(|_| zero));
         let out = e.for_loop(&steps, variable, &initial, |e, carried| {
             let vectors: Vec<Expr> =
                 (0..UNROLL).map(|u| Expr::from(variable) * Expr::from(UNROLL) + Expr::from(u)).collect();
             for k in &vectors {
                 self.read(e, s, k);
+            }
+            for k in &vectors {
+                self.share(e, s, k);
             }
             // What a thread reads beyond the row is read again from its end: that changes no largest element, but sums.
             let present: Vec<_> = vectors.iter().map(|k| self.present(e, k)).collect();
@@ -230,13 +239,19 @@ impl<'c> RowsEmitter<'_, 'c> {
 
 /// A largest element in f32, 0 in the place of -∞: less it, -∞ stays what it is.
 fn finite<'c>(e: &mut Emitter<'c, '_>, m: V<'c>, dtype: DType) -> V<'c> {
+    let none = lowest(e, m, dtype);
     let m = if dtype == DType::F32 { m } else { e.convert("arith.extf", m, DType::F32) };
-    let (lowest, zero) = (e.number(DType::F32, f64::NEG_INFINITY), e.number(DType::F32, 0.0));
+    let zero = e.number(DType::F32, 0.0);
+    e.b().value("arith.select", &[none, zero, m], m.r#type(), &[])
+}
+
+/// Whether a largest element is -∞.
+fn lowest<'c>(e: &Emitter<'c, '_>, m: V<'c>, dtype: DType) -> V<'c> {
+    let lowest = e.number(dtype, f64::NEG_INFINITY);
     let i1 = dtype_to_mlir(e.context(), DType::I1);
     // Ordered and equal.
     let equal = e.attribute("1 : i64");
-    let none = e.b().value("arith.cmpf", &[m, lowest], i1, &[("predicate", equal)]);
-    e.b().value("arith.select", &[none, zero, m], m.r#type(), &[])
+    e.b().value("arith.cmpf", &[m, lowest], i1, &[("predicate", equal)])
 }
 
 /// `exp(a - b)`.

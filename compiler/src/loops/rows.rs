@@ -6,7 +6,7 @@ use super::emitter::{Emitter, Val};
 use super::group::V;
 use super::online;
 use super::pointwise::store_at;
-use super::rows_plan::{Extent, Held, Plan, Rows, plan};
+use super::rows_plan::{Extent, Held, Keep, Plan, Rows, plan};
 use super::runs::in_runs;
 use melior::ir::ValueLike;
 use std::collections::BTreeMap;
@@ -23,8 +23,10 @@ pub struct Shape {
     pub threads: i64,
     /// Rows of a block.
     pub rows: i64,
-    /// Whether each stage reads the row again, in a loop, instead of keeping it in registers.
+    /// Whether each stage goes through the row again, in a loop, instead of keeping it in registers.
     pub looped: bool,
+    /// Of looped rows: whether what is read again is in shared memory.
+    pub shared: bool,
 }
 
 /// Vectors that a thread reads before it uses the first, where a row does not fit in registers.
@@ -95,9 +97,20 @@ impl<'c> RowsEmitter<'_, 'c> {
     /// Plans, and makes the private arrays.
     fn arrays(&mut self, e: &mut Emitter<'c, '_>) {
         let row = self.row.clone();
-        self.plan = plan(e, self.rows, &row, self.column, !self.shape.looped);
+        let keep = match self.shape {
+            Shape { shared: true, .. } => Keep::Reads,
+            Shape { looped: true, .. } => Keep::Nothing,
+            _ => Keep::All,
+        };
+        self.plan = plan(e, self.rows, &row, self.column, keep);
         for h in &self.plan.held {
             let dtype = e.held_dtype(h.place.0);
+            if self.shape.shared {
+                let columns =
+                    self.rows.columns.as_const().expect("a row in shared memory has a static length");
+                self.arrays.push(e.array(&[columns], dtype_to_mlir(e.context(), dtype), "workgroup"));
+                continue;
+            }
             let steps = self.steps().expect("a row in registers has a static length");
             let shape = [self.shape.threads, steps, e.lanes];
             self.arrays.push(e.array(&shape, dtype_to_mlir(e.context(), dtype), "private"));
@@ -212,7 +225,7 @@ impl<'c> RowsEmitter<'_, 'c> {
     /// Makes known what earlier stages kept; issues all reads of the stage before their first use.
     pub(super) fn load_stage(&mut self, e: &mut Emitter<'c, '_>, stage: usize) {
         let (thread, row) = (Expr::from(self.thread), self.row.clone());
-        for (h, array) in self.plan.held.iter().zip(&self.arrays) {
+        for (h, array) in self.plan.held.iter().zip(&self.arrays).filter(|_| !self.shape.shared) {
             if h.uses.contains(&stage) {
                 for k in (0..self.unrolled()).map(Expr::from) {
                     let at = [thread.clone(), k.clone(), e.lane_expr()];
@@ -242,11 +255,42 @@ impl<'c> RowsEmitter<'_, 'c> {
         }
     }
 
-    /// Reads the operands of a stage for a thread's vector `k`.
+    /// Reads the operands of a stage for a thread's vector `k`, some from shared memory, where later stages find what this one reads.
     pub(super) fn read(&self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr) {
         for read in &self.plan.reads[stage] {
             let place = self.at(e, read, k);
             e.value_at(place.0, &place.1);
+        }
+        if !self.shape.shared {
+            return;
+        }
+        let (at, size) = ([self.column_at(e, k)], [self.rows.columns.clone()]);
+        for (h, &array) in self.plan.held.iter().zip(&self.arrays) {
+            let dtype = e.group.nodes[h.place.0].dtype;
+            let place = self.at(e, &h.place, k);
+            if h.uses.contains(&stage) {
+                let v =
+                    if e.lanes > 1 { e.load_vector(array, &at, &size, dtype) } else { e.load(array, &at) };
+                e.remember(place, Val { v, lanes: e.lanes > 1 });
+            }
+        }
+    }
+
+    /// Puts what a stage reads for later ones into shared memory.
+    pub(super) fn share(&self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr) {
+        let (at, size) = ([self.column_at(e, k)], [self.rows.columns.clone()]);
+        for (h, &array) in self.plan.held.iter().zip(&self.arrays) {
+            if self.shape.shared && h.first == stage {
+                let dtype = e.group.nodes[h.place.0].dtype;
+                let place = self.at(e, &h.place, k);
+                let v = e.value_at(place.0, &place.1);
+                if e.lanes > 1 {
+                    let v = e.widen(v);
+                    e.store_vector(v, array, &at, &size, dtype);
+                } else {
+                    e.store(v.v, array, &at);
+                }
+            }
         }
     }
 
@@ -273,6 +317,9 @@ impl<'c> RowsEmitter<'_, 'c> {
                 for k in &vectors {
                     self.read(e, stage, k);
                 }
+                for k in &vectors {
+                    self.share(e, stage, k);
+                }
                 vectors.iter().fold(carried.to_vec(), |carried, k| step(self, e, k, carried))
             })
         })
@@ -280,6 +327,9 @@ impl<'c> RowsEmitter<'_, 'c> {
 
     /// Stores what the stage computes for later ones: operands, or everything else.
     fn keep(&mut self, e: &mut Emitter<'c, '_>, stage: usize, k: &Expr, operands: bool) {
+        if self.shape.shared {
+            return;
+        }
         let held: Vec<(Held, V<'c>)> =
             self.plan.held.iter().cloned().zip(self.arrays.iter().copied()).collect();
         for (h, array) in held {

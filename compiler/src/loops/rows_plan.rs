@@ -198,8 +198,19 @@ pub struct Plan {
     pub reads: Vec<Vec<Place>>,
 }
 
+/// What threads keep between stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: it is read and computed again.
+    Nothing,
+    /// What is read more than once.
+    Reads,
+    /// That, and results of expensive ops.
+    All,
+}
+
 /// Plans the stages, with `column` as the variable for the position in the row. The last stage is that of the full outputs.
-pub fn plan(e: &Emitter<'_, '_>, rows: &Rows, row: &Expr, column: SymbolId, keep: bool) -> Plan {
+pub fn plan(e: &Emitter<'_, '_>, rows: &Rows, row: &Expr, column: SymbolId, keep: Keep) -> Plan {
     let mut roots: Vec<Vec<Place>> = Vec::new();
     let c = Expr::from(column);
     for stage in &rows.stages {
@@ -220,7 +231,7 @@ pub fn plan(e: &Emitter<'_, '_>, rows: &Rows, row: &Expr, column: SymbolId, keep
         roots.iter().enumerate().map(|(s, r)| reach(e, r, |p| stops.get(p).is_some_and(|&f| f < s))).collect()
     };
     let mut held: BTreeMap<Place, usize> = BTreeMap::new();
-    if keep {
+    if keep == Keep::All {
         let all = touched(&held);
         // Expensive values first: what they are made of is then not needed again.
         for (s, places) in all.iter().enumerate() {
@@ -233,6 +244,8 @@ pub fn plan(e: &Emitter<'_, '_>, rows: &Rows, row: &Expr, column: SymbolId, keep
                 }
             }
         }
+    }
+    if keep != Keep::Nothing {
         let all = touched(&held);
         for (s, places) in all.iter().enumerate() {
             for p in places.iter().filter(|p| varies(p, column) && is_read(e.group, p.0)) {

@@ -23,9 +23,12 @@ pub enum Schedule {
         threads: i64,
         /// Rows of a block.
         rows: i64,
-        /// Whether each stage reads the row again, in a loop, instead of keeping it in registers.
+        /// Whether each stage goes through the row again, in a loop, instead of keeping it in registers.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         looped: bool,
+        /// Of looped rows: whether what is read again is in shared memory.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shared: bool,
     },
     /// Tiles of the outputs, and of the operands that cross their order, which go through shared memory.
     Tiles {

@@ -10,6 +10,7 @@ mod interp_graph;
 mod interp_loops;
 mod loop_emission;
 mod math;
+mod online;
 mod reduced_faults;
 mod sorts;
 mod split_reductions;
