@@ -2,13 +2,13 @@
 
 // CHECK-LABEL: func.func @layernorm
 // CHECK: scf.forall ({{.*}}) in (16384)
-// CHECK-COUNT-2: vector.load
+// CHECK-COUNT-4: vector.load
 // CHECK: loop.all_reduce add
 // CHECK-NOT: vector.load %arg
 // CHECK: loop.all_reduce add
 // The weights are read once, in the last stage.
-// CHECK-COUNT-4: vector.load {{.*}} : memref<4096xbf16>
-// CHECK-COUNT-2: vector.store
+// CHECK-COUNT-8: vector.load {{.*}} : memref<4096xbf16>
+// CHECK-COUNT-4: vector.store
 
 func.func @layernorm(%x: tensor<16384x4096xbf16>, %gamma: tensor<4096xbf16>, %beta: tensor<4096xbf16>) -> tensor<16384x4096xbf16> {
   %1 = tensor.empty() : tensor<16384x4096xf32>

@@ -2,15 +2,15 @@
 // RUN: strata-opt %s --target=cpu:x86-64-v3 --passes=linalg-to-loops | FileCheck %s --check-prefix=CPU
 
 // CHECK-LABEL: func.func @softmax
-// CHECK-SAME: loop.block = 256 : i64, loop.grid = #graph.dims<16384>, loop.kernel
+// CHECK-SAME: loop.block = 128 : i64, loop.grid = #graph.dims<16384>, loop.kernel
 // CHECK: scf.forall ({{.*}}) in (16384)
-// CHECK: scf.forall ({{.*}}) in (256)
-// CHECK-COUNT-2: vector.load {{.*}} {alignment = 16 : i64} : memref<16384x4096xbf16>, vector<8xbf16>
+// CHECK: scf.forall ({{.*}}) in (128)
+// CHECK-COUNT-4: vector.load {{.*}} {alignment = 16 : i64} : memref<16384x4096xbf16>, vector<8xbf16>
 // CHECK: loop.all_reduce max
-// CHECK-COUNT-2: math.exp
+// CHECK-COUNT-4: math.exp
 // CHECK: loop.all_reduce add
 // CHECK-NOT: math.exp
-// CHECK-COUNT-2: vector.store {{.*}} {alignment = 16 : i64}
+// CHECK-COUNT-4: vector.store {{.*}} {alignment = 16 : i64}
 
 // CPU-LABEL: func.func @softmax
 // CPU: scf.forall ({{.*}}) in (2048)

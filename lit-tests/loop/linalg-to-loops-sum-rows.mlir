@@ -1,7 +1,7 @@
 // RUN: strata-opt %s --target=nvptx:sm_90a --passes=linalg-to-loops | FileCheck %s
 
 // CHECK-LABEL: func.func @sum_rows
-// CHECK-COUNT-2: vector.load
+// CHECK-COUNT-4: vector.load
 // CHECK: loop.all_reduce add
 // CHECK: scf.if
 // CHECK-NEXT: memref.store {{.*}} : memref<16384xf32>

@@ -20,8 +20,10 @@ pub struct Tiles {
     pub shape: Vec<Expr>,
     /// The dimension of the results along which the operands are contiguous.
     pub across: usize,
-    /// What is read, over the planning variables.
+    /// What is read across, over the planning variables.
     places: Vec<Place>,
+    /// What else is read and differs from position to position.
+    others: Vec<Place>,
     /// A variable for the position along each dimension.
     variables: Vec<SymbolId>,
     /// Bytes of the widest element that crosses.
@@ -58,19 +60,20 @@ pub fn analyze(e: &mut Emitter<'_, '_>) -> Option<Tiles> {
     let roots: Vec<_> = group.outputs.iter().map(|&o| e.place(o, &at)).collect();
     let inner = shape.len() - 1;
     let mut across = None;
-    let mut places = Vec::new();
+    let (mut places, mut others) = (Vec::new(), Vec::new());
     for place in reach(e, &roots, |_| false) {
         let node = &group.nodes[place.0];
         if !matches!(node.kind, Kind::Input(_)) || node.dtype == DType::I1 {
             continue;
         }
-        let Some(b) = crosses(&place, &variables, inner) else { continue };
-        if *across.get_or_insert(b) == b {
-            places.push(place);
+        match crosses(&place, &variables, inner) {
+            Some(b) if *across.get_or_insert(b) == b => places.push(place),
+            _ if place.1.iter().any(|i| mentions(i, variables[inner])) => others.push(place),
+            _ => {}
         }
     }
     let bytes = places.iter().map(|p| group.nodes[p.0].dtype.size() as i64).max()?;
-    Some(Tiles { shape, across: across?, places, variables, bytes })
+    Some(Tiles { shape, across: across?, places, others, variables, bytes })
 }
 
 /// The dimension of the results along which a read is contiguous, if it is another than the innermost, and the innermost steps through another
@@ -85,6 +88,9 @@ fn crosses(place: &Place, variables: &[SymbolId], inner: usize) -> Option<usize>
     let b = (0..inner).find(|&d| stride(last, variables[d]) == Stride::Step(1))?;
     (!outer.iter().any(|i| mentions(i, variables[b]))).then_some(b)
 }
+
+/// Vectors of other operands that a thread reads before it waits.
+const MOST_EARLY: usize = 4;
 
 /// Elements of a row of a tile in shared memory: one word more than the tile, so that neither rows nor columns meet in one bank.
 fn row(tile: i64, dtype: DType) -> i64 {
@@ -133,6 +139,16 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, tiles: &Tiles, shape: Shape, outs: &[V<
                 e.array(&[tile, row(tile, dtype)], element, "workgroup")
             })
             .collect();
+        // Where all tiles are whole, a thread reads its other operands before it waits for the tile.
+        let whole = [inner, tiles.across].iter().all(|&d| e.facts.divisor(&tiles.shape[d]) % tile == 0);
+        let own = units(e, thread, shape, vector);
+        let early: Vec<_> = (tiles.others.iter())
+            .filter(|_| whole && tiles.others.len() * own.len() <= MOST_EARLY)
+            .map(|p| {
+                let element = dtype_to_mlir(e.context(), e.group.nodes[p.0].dtype);
+                (p, e.array(&[threads, own.len() as i64, vector], element, "private"))
+            })
+            .collect();
         e.set_lanes(read);
         e.forall(&[threads.into()], "#gpu.thread<linear_dim_0>", &[thread], |e| {
             e.floored(|e| {
@@ -150,6 +166,16 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, tiles: &Tiles, shape: Shape, outs: &[V<
                         values.push((v, p.0, array, i.clone(), j.clone()));
                     }
                 }
+                e.set_lanes(vector);
+                for (k, (j, i)) in own.iter().enumerate() {
+                    let at = position(along.clone() + i.clone() + e.lane_expr(), across.clone() + j.clone());
+                    for &(p, array) in &early {
+                        let place = tiles.at(e, p, &at);
+                        let v = e.value_at(place.0, &place.1);
+                        e.store_private(v, array, &[thread.into(), (k as i64).into(), e.lane_expr()]);
+                    }
+                }
+                e.set_lanes(read);
                 for (v, node, array, i, j) in values {
                     let dtype = e.group.nodes[node].dtype;
                     let at = [i, j + e.lane_expr()];
@@ -166,7 +192,7 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, tiles: &Tiles, shape: Shape, outs: &[V<
         e.forall(&[threads.into()], "#gpu.thread<linear_dim_0>", &[thread], |e| {
             e.floored(|e| {
                 let mut all = Vec::new();
-                for (j, i) in units(e, thread, shape, vector) {
+                for (j, i) in own {
                     let (x, y) = (along.clone() + i.clone(), across.clone() + j.clone());
                     let below = e.in_range(&x, &tiles.shape[inner]);
                     let mine = match e.in_range(&y, &tiles.shape[tiles.across]) {
@@ -193,6 +219,13 @@ pub fn emit<'c>(e: &mut Emitter<'c, '_>, tiles: &Tiles, shape: Shape, outs: &[V<
                 // Where there is no condition, all reads come first.
                 let free = || all.iter().filter(|u| u.0.is_none());
                 free().for_each(|(_, at, i, j)| known(e, at, i, j));
+                for (k, (_, at, ..)) in all.iter().enumerate() {
+                    for &(p, array) in &early {
+                        let from = [thread.into(), (k as i64).into(), e.lane_expr()];
+                        let v = e.load_private(array, &from, e.group.nodes[p.0].dtype);
+                        e.remember(tiles.at(e, p, at), Val { v, lanes: e.lanes > 1 });
+                    }
+                }
                 for (_, at, ..) in free() {
                     let roots: Vec<_> = e.group.outputs.iter().map(|&o| e.place(o, at)).collect();
                     e.read_first(&roots);

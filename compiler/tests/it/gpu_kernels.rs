@@ -73,10 +73,10 @@ fn column_sums_use_shared_memory() {
 
 #[test]
 fn emitted_kernels_compile() {
-    check("emitted_softmax", &emitted("softmax_gpu"), 2, 2);
-    check("emitted_layernorm", &emitted("layernorm_gpu"), 6, 2);
+    check("emitted_softmax", &emitted("softmax_gpu"), 4, 4);
+    check("emitted_layernorm", &emitted("layernorm_gpu"), 12, 4);
     check("emitted_gelu", &emitted("bias_gelu_residual_gpu"), 6, 2);
-    check("emitted_sum", &emitted("sum_rows_gpu"), 2, 0);
+    check("emitted_sum", &emitted("sum_rows_gpu"), 4, 0);
 }
 
 /// A pointwise f32 or f64 kernel of one op.
