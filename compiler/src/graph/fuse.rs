@@ -30,7 +30,7 @@ pub const GROUP: &str = "graph.group";
 const LIMIT: usize = 192;
 
 /// Rounds of repeating what is cheaper to compute again than to read.
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 16;
 
 /// The pass.
 pub static PASS: Pass = Pass {

@@ -3,6 +3,10 @@
 //! An op that one kernel would write for another to read is *thin* where both can as well compute it from one tensor that is in memory anyway
 //! and no larger, and from what is small: a row's mean, a bias, numbers. `x - max(x)` of a softmax whose exponentials are summed in one kernel
 //! and looked up in another is such an op: it costs an instruction an element, its result a write and a read.
+//!
+//! All copies have the same bits, so that elements that are equal stay equal: an element that is the largest of a window is found again. So a chain has no
+//! product, which an addition that follows would take in without rounding it in one kernel and not in the other, and sums are of f32 or wider, whose
+//! rounding no kernel leaves out.
 
 use crate::graph::fusion_class::Class;
 use melior::ir::ValueLike;
@@ -11,8 +15,8 @@ use std::collections::BTreeMap;
 use strata_dialects::OpView;
 use strata_dialects::build::definition;
 
-/// Ops that cost less than a read of their result.
-const CHEAP: &[&str] = &["add", "sub", "mul", "neg", "abs", "max", "min", "cast"];
+/// Ops that cost less than a read of their result, and have the same bits in every kernel.
+const CHEAP: &[&str] = &["add", "sub", "neg", "abs", "max", "min", "cast", "reshape"];
 
 /// Ops of a chain that are computed again together.
 const DEPTH: usize = 6;
@@ -40,8 +44,8 @@ pub(super) struct Decided<'a, 'c, 'm> {
 enum From {
     /// A tensor in memory with elements of so many bytes.
     Memory(usize),
-    /// Something small.
-    Small,
+    /// Something small; whether its bits are the same in every kernel.
+    Small(bool),
     /// Neither.
     Else,
 }
@@ -53,7 +57,7 @@ impl Decided<'_, '_, '_> {
         match self.from(i, DEPTH) {
             From::Memory(bytes) => bytes <= view.results[0].dtype.size(),
             // A small value as large as what it is repeated for.
-            From::Small => self.classes[i] != Class::Free,
+            From::Small(_) => self.classes[i] != Class::Free,
             From::Else => false,
         }
     }
@@ -63,30 +67,50 @@ impl Decided<'_, '_, '_> {
         let Some(view) = self.views[i].as_ref().filter(|_| depth > 0) else { return From::Else };
         let name = view.spec.mnemonic();
         if self.classes[i] == Class::Free && name != "broadcast" {
-            return From::Small;
+            return From::Small(true);
         }
         let whole = &view.results[0];
         if name == "broadcast" {
-            let (Some(n), Some(of)) = (whole.numel().as_const(), view.operands[0].numel().as_const()) else {
+            let small = match (whole.numel().as_const(), view.operands[0].numel().as_const()) {
+                (Some(n), Some(of)) => of * SMALL <= n,
                 // Of unknown sizes, what repeats along a dimension is taken for small.
-                return if view.operands[0].rank() < whole.rank() { From::Small } else { From::Else };
+                _ => view.operands[0].rank() < whole.rank(),
             };
-            return if of * SMALL <= n { From::Small } else { From::Else };
+            return if small { From::Small(self.same_bits(i, depth)) } else { From::Else };
         }
-        // A small value may take some work: it is the same for many elements.
-        let cheap = CHEAP.contains(&name) || name == "reshape";
-        let mut memory = None;
+        let narrow = whole.dtype.is_float() && whole.dtype.size() < 4;
+        let exact = match name {
+            "add" | "sub" => !narrow,
+            "cast" => whole.dtype.size() >= view.operands[0].dtype.size(),
+            _ => CHEAP.contains(&name),
+        };
+        let (mut memory, mut same) = (None, exact);
         for k in 0..view.operands.len() {
             match self.operand(i, k, depth) {
-                From::Small => {}
-                From::Memory(bytes) if memory.is_none() && cheap => memory = Some(bytes),
+                From::Small(bits) => same &= bits,
+                From::Memory(bytes) if memory.is_none() => memory = Some(bytes),
                 _ => return From::Else,
             }
         }
         match memory {
-            Some(bytes) => From::Memory(bytes),
-            None if view.spec.is_pointwise() || name == "reshape" => From::Small,
-            None => From::Else,
+            Some(bytes) if same => From::Memory(bytes),
+            // A small value may take some work: it is the same for many elements.
+            None if view.spec.is_pointwise() || name == "reshape" => From::Small(same || name == "div"),
+            _ => From::Else,
+        }
+    }
+
+    /// Whether what a broadcast repeats has the same bits in every kernel: a tensor in memory, or what is computed without products.
+    fn same_bits(&self, i: usize, depth: usize) -> bool {
+        match self.operand(i, 0, depth) {
+            From::Memory(_) => true,
+            From::Small(bits) => bits,
+            // A reduction, whose result is a result of its kernel then.
+            From::Else => {
+                let op = self.ops[i].operand(0).ok().and_then(definition);
+                let place = op.and_then(|op| self.places.get(&(op.to_raw().ptr as usize)));
+                place.is_some_and(|&j| matches!(self.classes[j], Class::Reduce { .. }))
+            }
         }
     }
 
