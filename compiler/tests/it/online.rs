@@ -2,7 +2,6 @@
 
 use crate::interp_cases::module;
 use crate::loop_emission::{TARGETS, to_linalg, to_loops};
-use melior::ir::operation::OperationLike;
 use strata_compiler::interp::{compare, run_function};
 use strata_dialects::reference::{RefTensor, Rounding, Scalar};
 use strata_dialects::{Attr, TensorType};
@@ -43,7 +42,7 @@ fn special_values_stay_what_they_are() {
             let shape = [Expr::from(8), (COLUMNS as i64).into()];
             let x = TensorType { dtype, shape: shape.to_vec() };
             let build = || {
-                module(&context, &[x.clone()], |b, x| {
+                module(&context, std::slice::from_ref(&x), |b, x| {
                     let reduced = |v, kind| {
                         b.graph1("reduce", &[v], &[("kind", Attr::Enum(kind)), ("dims", Attr::Ints(vec![1]))])
                     };
