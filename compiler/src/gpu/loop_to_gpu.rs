@@ -8,6 +8,7 @@ use super::assertions::{self, Assertions};
 use super::barriers::Barriers;
 use super::grid::{grid, trip_counts};
 use super::reduce::{self, Slots};
+use super::shared::shared_global;
 use crate::driver::pass::{Failure, Level, Pass, PassCx};
 use crate::ir::{body, erase, name};
 use crate::kernel::affine::emit_expr;
@@ -18,9 +19,7 @@ use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationLike, OperationRef};
 use melior::ir::r#type::FunctionType;
-use melior::ir::{
-    Attribute, Block, BlockLike, BlockRef, Module, Region, RegionLike, Type, TypeLike, Value, ValueLike,
-};
+use melior::ir::{Attribute, Block, BlockLike, Module, Region, RegionLike, Type, TypeLike, Value, ValueLike};
 use strata_dialects::affine::dims_attribute;
 use strata_dialects::build::{element_type, result_of};
 use strata_runtime::sym::Expr;
@@ -65,33 +64,11 @@ pub struct Gpu<'c> {
     pub(super) lane: Val<'c>,
     pub(super) barriers: Barriers,
     pub(super) slots: Slots<'c>,
-    shared_base: Val<'c>,
-    shared_bytes: i64,
+    pub(super) shared_base: Val<'c>,
+    pub(super) shared_bytes: i64,
     pub(super) assertions: Assertions<'c>,
     /// Launch dimension (0 x, 1 y, 2 z) of each dimension of the grid forall.
     grid_order: Vec<usize>,
-}
-
-impl<'c> Gpu<'c> {
-    /// Takes bytes of shared memory: their offset, a multiple of 16.
-    fn shared(&mut self, bytes: i64) -> i64 {
-        let offset = self.shared_bytes;
-        self.shared_bytes += (bytes + 15) / 16 * 16;
-        offset
-    }
-
-    /// A pointer to shared memory from an offset in bytes.
-    pub(super) fn shared_pointer(&self, b: &Builder<'c>, offset: Val<'c>) -> Val<'c> {
-        let bytes = Memory {
-            base: self.shared_base,
-            element: b.ty("i8"),
-            strides: Vec::new(),
-            thread: None,
-            private: false,
-            writable: true,
-        };
-        crate::kernel::walk::pointer(b, &bytes, offset, 32)
-    }
 }
 
 /// Static shared memory ends here; more must be asked for at the launch.
@@ -284,33 +261,6 @@ fn kernel<'c>(b: &Builder<'c>, signature: &Signature<'c>) -> Builder<'c> {
         vec![region],
     );
     Builder::at_end(b.context, block, b.location)
-}
-
-/// The region of shared memory; of size 0 and external where its size is given at the launch.
-fn shared_global<'c>(
-    context: &'c Context,
-    block: BlockRef<'c, 'c>,
-    func: OperationRef<'c, 'c>,
-    name: &str,
-    bytes: i64,
-) {
-    // SAFETY: the module's block holds the kernel as its first op.
-    let first = unsafe { OperationRef::from_raw(mlir_sys::mlirBlockGetFirstOperation(block.to_raw())) };
-    let b = Builder::before(context, first).at(func.location());
-    let linkage = if bytes == 0 { "#llvm.linkage<external>" } else { "#llvm.linkage<internal>" };
-    b.op(
-        "llvm.mlir.global",
-        &[],
-        &[],
-        &[
-            ("sym_name", StringAttribute::new(context, name).into()),
-            ("global_type", TypeAttribute::new(b.ty(&format!("!llvm.array<{bytes} x i8>"))).into()),
-            ("linkage", b.attr(linkage)),
-            ("addr_space", b.i32_attr(3)),
-            ("alignment", b.i64_attr(16)),
-        ],
-        vec![Region::new()],
-    );
 }
 
 impl<'c> Target<'c> for Gpu<'c> {

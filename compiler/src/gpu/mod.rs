@@ -10,6 +10,7 @@ pub mod loop_to_gpu;
 pub mod math_to_nvvm;
 pub mod ptxas;
 mod reduce;
+mod shared;
 
 use crate::driver::pass::{Failure, PassCx};
 use crate::target::Target;
