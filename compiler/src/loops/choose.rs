@@ -10,7 +10,7 @@ use super::schedule::Schedule;
 use super::sort::{Sort, sort_of};
 use super::sort_network::shared_bytes;
 use super::split::{TICKETS, UNROLL, splits};
-use super::tiles::{Tiles, blocks};
+use super::tiles::{Tiles, bands, blocks};
 use crate::target::Target;
 use strata_runtime::plan::DeviceKind;
 use strata_runtime::sym::{Expr, gcd};
@@ -31,7 +31,9 @@ pub fn choose(group: &Group<'_>, rows: Option<&Rows>, crossing: Option<&Tiles>, 
         DeviceKind::Cpu => {
             let lanes = target.vector_bytes() as i64 / 4;
             let rows = rows.filter(|r| r.along);
-            rows.map_or_else(|| tasks(group, lanes), |r| row_tasks(group, r, lanes))
+            let independent =
+                || crossing.and_then(|t| tile_tasks(group, t, lanes)).unwrap_or_else(|| tasks(group, lanes));
+            rows.map_or_else(independent, |r| row_tasks(group, r, lanes))
         }
     }
 }
@@ -256,6 +258,16 @@ fn bytes_per_element(group: &Group<'_>, size: i64) -> i64 {
         .map(|&n| guess(group, &numel(group, n)).saturating_mul(group.nodes[n].dtype.size() as i64))
         .fold(0, i64::saturating_add);
     (bytes / size.max(1)).max(1)
+}
+
+/// A schedule for operands that cross the order of the results, on the CPU.
+fn tile_tasks(group: &Group<'_>, crossing: &Tiles, lanes: i64) -> Option<Schedule> {
+    let tasks = |across: i64| bands(crossing, across).into_iter().product::<Expr>();
+    // 16 KB of f32, which the nearest cache holds; half a row of it where there would be too few tasks.
+    let across = if guess(group, &tasks(64)) >= 64 { 64 } else { 32 };
+    let (innermost, other) = (crossing.shape.last()?, &crossing.shape[crossing.across]);
+    let long = guess(group, innermost) >= lanes && guess(group, other) >= 16 && is_affine(&tasks(across));
+    long.then_some(Schedule::TileTasks { vector: lanes, along: 64, across })
 }
 
 /// A schedule for independent elements on the CPU.

@@ -138,7 +138,11 @@ impl<'c> Segment<'c> {
 }
 
 /// A loop, unless there is exactly one iteration.
-fn loop_over<'c>(e: &mut Emitter<'c, '_>, count: &Expr, body: impl FnOnce(&mut Emitter<'c, '_>, Expr)) {
+pub(super) fn loop_over<'c>(
+    e: &mut Emitter<'c, '_>,
+    count: &Expr,
+    body: impl FnOnce(&mut Emitter<'c, '_>, Expr),
+) {
     if count.as_const() == Some(1) {
         return e.floored(|e| body(e, Expr::default()));
     }
@@ -151,19 +155,19 @@ fn loop_over<'c>(e: &mut Emitter<'c, '_>, count: &Expr, body: impl FnOnce(&mut E
 
 /// How a row is walked.
 #[derive(Clone, Copy)]
-struct Walk<'e> {
+pub(super) struct Walk<'e> {
     /// Elements of a vector.
-    vector: i64,
+    pub vector: i64,
     /// Vectors that are combined side by side.
-    unroll: i64,
+    pub unroll: i64,
     /// Elements.
-    length: &'e Expr,
+    pub length: &'e Expr,
 }
 
-type Values<'c> = Vec<V<'c>>;
+pub(super) type Values<'c> = Vec<V<'c>>;
 
 /// Vectors over `0..length`, then single elements. Each combination is carried in vectors first, in one scalar at the end.
-fn walk<'c>(
+pub(super) fn walk<'c>(
     e: &mut Emitter<'c, '_>,
     w: Walk<'_>,
     carried: &[(Combine<'c>, V<'c>)],
@@ -442,7 +446,7 @@ impl<'c> RowTask<'_, 'c> {
 
 impl<'c> Emitter<'c, '_> {
     /// An array on the stack.
-    fn stack(&mut self, size: i64, element: Type<'c>) -> V<'c> {
+    pub(super) fn stack(&mut self, size: i64, element: Type<'c>) -> V<'c> {
         let ty: Type<'c> = melior::ir::r#type::MemRefType::new(element, &[size], None, None).into();
         let segments = melior::ir::attribute::DenseI32ArrayAttribute::new(self.context(), &[0, 0]).into();
         let alignment = self.attribute("64 : i64");

@@ -10,7 +10,8 @@ use super::scatter::scatter_of;
 use super::schedule::Schedule;
 use super::sort::sort_of;
 use super::{
-    choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network, split, tiles,
+    choose, cpu, domain, pointwise, rows, scan, scatter, sort, sort_merge, sort_network, split, tile_tasks,
+    tiles,
 };
 use crate::driver::pass::{Failure, Level, Pass, PassCx, PassOption};
 use crate::element;
@@ -140,6 +141,11 @@ fn lower<'c>(cx: &PassCx<'c>, function: OperationRef<'c, 'c>) -> Result<(), Fail
         Schedule::Tasks { task, .. } if own_scatter().is_some() => {
             let s = own_scatter().expect("just asked");
             scatter::emit_tasks(&mut e, s, *task, out_memrefs[0])
+        }
+        Schedule::TileTasks { vector, along, across } => {
+            let tiles = tiles::analyze(&mut e).expect("checked before");
+            let shape = tile_tasks::Shape { vector: *vector, along: *along, across: *across };
+            tile_tasks::emit(&mut e, &tiles, shape, out_memrefs)
         }
         Schedule::Tasks { vector, task } => cpu::emit_tasks(&mut e, *vector, *task, out_memrefs),
         Schedule::RowTasks { vector, rows, unroll } => {
@@ -444,6 +450,19 @@ fn check(
             }
             if domain::parts(&sort::rows(group, &s)).len() > 3 {
                 return Err("the number of rows is not affine in three launch dimensions".into());
+            }
+        }
+        Schedule::TileTasks { vector, along, across } => {
+            let found = crossing.ok_or("no operand crosses the order of the outputs")?;
+            if !power(*vector, 64) || !(*vector..=128).contains(along) || !(1..=128).contains(across) {
+                return Err(
+                    "vectors are powers of two and fit into a tile, which has at most 128 positions each way"
+                        .into(),
+                );
+            }
+            let tasks: Expr = tiles::bands(found, *across).into_iter().product();
+            if !domain::is_affine(&tasks) {
+                return Err("the number of tasks is not affine".into());
             }
         }
         Schedule::Tasks { vector, task } => {

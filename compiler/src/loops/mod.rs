@@ -27,6 +27,7 @@ pub mod sort;
 pub mod sort_merge;
 pub mod sort_network;
 mod split;
+mod tile_tasks;
 mod tiles;
 pub mod value;
 

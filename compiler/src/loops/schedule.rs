@@ -91,6 +91,15 @@ pub enum Schedule {
         /// Elements of a task.
         task: i64,
     },
+    /// On the CPU: tasks of neighbouring rows of the outputs, in tiles, where operands cross their order.
+    TileTasks {
+        /// Elements of a vector.
+        vector: i64,
+        /// Positions of a tile along the innermost dimension.
+        along: i64,
+        /// Positions of a tile, and of a task, along the other.
+        across: i64,
+    },
     /// On the CPU: tasks of whole rows, which are reduced in stages.
     RowTasks {
         /// Elements of a vector.
@@ -118,9 +127,11 @@ impl Schedule {
             | Self::Columns { threads, .. }
             | Self::Tiles { threads, .. }
             | Self::LongRows { threads, .. } => Some(*threads),
-            Self::Tasks { .. } | Self::RowTasks { .. } | Self::ScanTasks { .. } | Self::SortTasks { .. } => {
-                None
-            }
+            Self::Tasks { .. }
+            | Self::TileTasks { .. }
+            | Self::RowTasks { .. }
+            | Self::ScanTasks { .. }
+            | Self::SortTasks { .. } => None,
         }
     }
 }

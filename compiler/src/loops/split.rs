@@ -23,6 +23,9 @@ use strata_runtime::sym::{Expr, SymbolId};
 /// Tickets of a kernel: stripes that several blocks may share.
 pub const TICKETS: i64 = 1024;
 
+/// Reductions of a kernel: their arrays in shared memory take 64 KB at most.
+const MOST: usize = 8;
+
 /// Results of groups that are combined where they are read.
 const FOLD: i64 = 8;
 
@@ -54,6 +57,7 @@ pub fn splits(group: &Group<'_>, rows: &Rows) -> bool {
     let full = |o: &&NodeId| rows.extent(group, **o) == Some(Extent::Full);
     let first = &group.generics[rows.stages[0][0]].sizes;
     rows.stages.len() == 1
+        && rows.stages[0].len() <= MOST
         && group
             .outputs
             .iter()

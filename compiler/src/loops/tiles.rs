@@ -1,4 +1,4 @@
-//! Pointwise kernels that read some operands across the order of their results (GPU): tiles of these operands go through shared memory, so
+//! Pointwise kernels that read some operands across the order of their results: which operands these are, and (GPU) tiles of these operands go through shared memory, so
 //! that memory is read and written in rows.
 //!
 //! With `a` the results' innermost dimension, such an operand is contiguous along another dimension `b`. A block takes a tile of `a` × `b`: its
@@ -21,7 +21,7 @@ pub struct Tiles {
     /// The dimension of the results along which the operands are contiguous.
     pub across: usize,
     /// What is read across, over the planning variables.
-    places: Vec<Place>,
+    pub places: Vec<Place>,
     /// What else is read and differs from position to position.
     others: Vec<Place>,
     /// A variable for the position along each dimension.
@@ -67,7 +67,7 @@ pub fn analyze(e: &mut Emitter<'_, '_>) -> Option<Tiles> {
             continue;
         }
         match crosses(&place, &variables, inner) {
-            Some(b) if *across.get_or_insert(b) == b => places.push(place),
+            Some(b) if *across.get_or_insert(b) == b && places.len() < MOST_TILES => places.push(place),
             _ if place.1.iter().any(|i| mentions(i, variables[inner])) => others.push(place),
             _ => {}
         }
@@ -89,6 +89,9 @@ fn crosses(place: &Place, variables: &[SymbolId], inner: usize) -> Option<usize>
     (!outer.iter().any(|i| mentions(i, variables[b]))).then_some(b)
 }
 
+/// Tiles of a block: of 64 × 64 elements of 16 bits or 32 × 32 of 64, these are 68 KB.
+const MOST_TILES: usize = 8;
+
 /// Vectors of other operands that a thread reads before it waits.
 const MOST_EARLY: usize = 4;
 
@@ -97,11 +100,17 @@ fn row(tile: i64, dtype: DType) -> i64 {
     tile + (4 / dtype.size() as i64).max(1)
 }
 
-/// Tiles in each dimension: all of the results' but the two, then across, then along the innermost.
-fn grid(tiles: &Tiles, tile: i64) -> Vec<Expr> {
+/// Bands of so many positions across, for each position in the dimensions besides the two: those dimensions' sizes, then the number of bands.
+pub fn bands(tiles: &Tiles, positions: i64) -> Vec<Expr> {
     let inner = tiles.shape.len() - 1;
     let others = (0..inner).filter(|&d| d != tiles.across).map(|d| tiles.shape[d].clone());
-    others.chain([tiles.across, inner].map(|d| tiles.shape[d].ceil_div(&tile.into()))).collect()
+    others.chain([tiles.shape[tiles.across].ceil_div(&positions.into())]).collect()
+}
+
+/// Tiles in each dimension: all of the results' but the two, then across, then along the innermost.
+fn grid(tiles: &Tiles, tile: i64) -> Vec<Expr> {
+    let innermost = tiles.shape.last().expect("two dimensions at least").ceil_div(&tile.into());
+    bands(tiles, tile).into_iter().chain([innermost]).collect()
 }
 
 /// Number of blocks.
@@ -264,7 +273,7 @@ fn units(e: &Emitter<'_, '_>, thread: SymbolId, shape: Shape, vector: i64) -> Ve
 
 impl Tiles {
     /// A planned place at a position of the results.
-    fn at(&self, e: &Emitter<'_, '_>, place: &Place, at: &[Expr]) -> Place {
+    pub fn at(&self, e: &Emitter<'_, '_>, place: &Place, at: &[Expr]) -> Place {
         let value = |s: SymbolId| match self.variables.iter().position(|&v| v == s) {
             Some(d) => at[d].clone(),
             None => s.into(),

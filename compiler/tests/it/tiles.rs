@@ -38,6 +38,10 @@ fn tiles(tile: i64, vector: i64, read: i64, threads: i64) -> String {
     format!(r#"{{"kind":"tiles","tile":{tile},"vector":{vector},"read":{read},"threads":{threads}}}"#)
 }
 
+fn tile_tasks(vector: i64, along: i64, across: i64) -> String {
+    format!(r#"{{"kind":"tile_tasks","vector":{vector},"along":{along},"across":{across}}}"#)
+}
+
 #[test]
 fn tiles_agree() {
     let context = strata_dialects::context();
@@ -63,7 +67,11 @@ fn tiles_agree() {
                         tiles(16, vector, 1, 32),
                     ]);
                 }
-                let list: Vec<_> = all.iter().map(|s| (TARGETS[1], s.as_str())).collect();
+                let mut list: Vec<_> = all.iter().map(|s| (TARGETS[1], s.as_str())).collect();
+                let tasks =
+                    [String::new(), tile_tasks(8, 16, 4), tile_tasks(1, 7, 5), tile_tasks(16, 64, 16)];
+                let wanted = if dtype == DType::I1 { 1 } else { tasks.len() };
+                list.extend(tasks[..wanted].iter().map(|s| (TARGETS[0], s.as_str())));
                 seed += 1;
                 let build = || build(&context, dtype, &shape, &permutation, two);
                 assert!(check(&context, build, seed, "default", &list), "{shape:?} {dtype} is checked");
@@ -99,6 +107,8 @@ fn accesses_are_wide() {
 fn unfit_schedules_are_refused() {
     let context = strata_dialects::context();
     for (permutation, schedule, reason) in [
+        ([0, 1], tile_tasks(8, 64, 16), "no operand crosses the order of the outputs"),
+        ([1, 0], tile_tasks(8, 4, 16), "fit into a tile"),
         ([0, 1], tiles(32, 1, 1, 64), "no operand crosses the order of the outputs"),
         ([1, 0], tiles(32, 4, 1, 64), "30 is not known to be a multiple of 4"),
         ([1, 0], tiles(32, 2, 16, 64), "40 is not known to be a multiple of 16"),
@@ -109,7 +119,8 @@ fn unfit_schedules_are_refused() {
         let m = build(&context, DType::F32, &shape, &permutation, true).expect("a module");
         assert!(m.as_operation().verify());
         to_linalg(&context, &m, "default").expect("linalg");
-        let e = to_loops(&context, &m, TARGETS[1], &schedule).expect_err("refused");
+        let target = TARGETS[usize::from(!schedule.contains("tasks"))];
+        let e = to_loops(&context, &m, target, &schedule).expect_err("refused");
         assert!(e.message.contains(reason), "{schedule}: {e}");
         assert!(!e.next.is_empty());
     }
