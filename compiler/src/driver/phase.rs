@@ -23,8 +23,8 @@ const fn phase(name: &'static str, summary: &'static str, pipeline: &'static str
 const INPUT: Phase = phase("input", "graph ops as imported", "");
 const GRAPH: Phase = phase(
     "graph",
-    "composites decomposed, products and convolutions as libraries take them with their biases, constants folded, repetitions removed, no checks of indices that are known to be inside",
-    "decompose-composites,legalize-library-calls,canonicalize,cse,drop-index-checks,fuse-epilogues,widen-sums",
+    "composites decomposed, products and convolutions as libraries take them with their biases, constants folded, repetitions removed, no checks of indices that are known to be inside, few long rows reduced in parts (CPU)",
+    "decompose-composites,legalize-library-calls,canonicalize,cse,drop-index-checks,fuse-epilogues,widen-sums,split-reductions",
 );
 const FUSED: Phase = phase("fused", "an entry function that calls kernel functions", "fuse,outline-kernels");
 const TENSOR: Phase = phase("tensor", "kernels as linalg on tensors", "graph-to-linalg,cse");

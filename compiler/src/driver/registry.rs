@@ -10,6 +10,7 @@ pub static PASSES: &[&Pass] = &[
     &crate::graph::drop_index_checks::PASS,
     &crate::graph::fuse_epilogues::PASS,
     &crate::graph::widen_sums::PASS,
+    &crate::graph::split_reductions::PASS,
     &crate::graph::fuse::PASS,
     &crate::graph::outline_kernels::PASS,
     &crate::tensor::graph_to_linalg::PASS,

@@ -11,6 +11,7 @@ pub mod outline_kernels;
 pub mod product_layout;
 pub mod ranges;
 mod recompute;
+pub mod split_reductions;
 pub mod symbols;
 pub mod to_plan;
 mod units;

@@ -81,7 +81,7 @@ impl Decided<'_, '_, '_> {
         let narrow = whole.dtype.is_float() && whole.dtype.size() < 4;
         let exact = match name {
             "add" | "sub" => !narrow,
-            "cast" => whole.dtype.size() >= view.operands[0].dtype.size(),
+            "cast" => !narrow && whole.dtype.size() >= view.operands[0].dtype.size(),
             _ => CHEAP.contains(&name),
         };
         let (mut memory, mut same) = (None, exact);
