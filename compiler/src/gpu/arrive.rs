@@ -6,6 +6,7 @@
 
 use super::loop_to_gpu::Gpu;
 use crate::driver::pass::Failure;
+use crate::kernel::atomic::MONOTONIC;
 use crate::kernel::check::when;
 use crate::kernel::walk::{Walk, pointer};
 use crate::kernel::{Builder, Val};
@@ -13,8 +14,6 @@ use melior::ir::operation::{OperationLike, OperationRef};
 
 /// LLVM's number of `atomicrmw uinc_wrap`: the value after the largest is 0.
 const INCREMENT_WRAP: i64 = 15;
-/// LLVM's `monotonic`.
-const MONOTONIC: i64 = 2;
 /// LLVM's ordering that releases and acquires.
 const RELEASE_ACQUIRE: i64 = 6;
 

@@ -89,7 +89,8 @@ fn run<'c>(cx: &PassCx<'c>, module: &Module<'c>) -> Result<(), Failure> {
         }
         // What is computed again in two kernels may leave more to compute again before it.
         rounds += 1;
-        let repeated = if enable && rounds <= ROUNDS { fusion.decided().repeat() } else { 0 };
+        let repeated =
+            if enable && rounds <= ROUNDS { fusion.decided().repeat(|| cx.may_rewrite()) } else { 0 };
         if repeated == 0 {
             break fusion;
         }

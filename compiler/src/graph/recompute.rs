@@ -131,8 +131,8 @@ impl Decided<'_, '_, '_> {
         }
     }
 
-    /// Gives every group that uses a thin op of another group its own copy of it. The number of copies.
-    pub fn repeat(&self) -> u64 {
+    /// Gives every group that uses a thin op of another group its own copy of it, where `may` allows it. The number of copies.
+    pub fn repeat(&self, may: impl Fn() -> bool) -> u64 {
         let mut repeated = 0;
         for i in (0..self.ops.len()).rev() {
             let groups: Vec<Option<usize>> = self.uses[i].iter().map(|&u| self.group_of[u]).collect();
@@ -144,7 +144,7 @@ impl Decided<'_, '_, '_> {
             let own = if groups.contains(&self.group_of[i]) { self.group_of[i] } else { groups[0] };
             let mut done = vec![own];
             for (&user, group) in self.uses[i].iter().zip(&groups) {
-                if done.contains(group) {
+                if done.contains(group) || !may() {
                     continue;
                 }
                 done.push(*group);

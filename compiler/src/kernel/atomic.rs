@@ -46,7 +46,7 @@ fn how(kind: &str) -> Option<How> {
 }
 
 /// LLVM's `monotonic`: other threads see each change whole, in no particular order with other memory.
-const MONOTONIC: i64 = 2;
+pub const MONOTONIC: i64 = 2;
 
 /// Combines `value` with the element at `pointer`.
 pub fn lower<'c>(

@@ -118,15 +118,19 @@ impl<'c> Combine<'c> {
             let ty: Type<'c> = element_type(v.r#type());
             return e.b().value("vector.reduction", &[v], ty, &[("kind", kind)]);
         }
-        let mut parts: Vec<_> = (0..e.lanes).map(|l| e.extract(v, l)).collect();
-        while parts.len() > 1 {
-            let half = parts.len().div_ceil(2);
-            for i in 0..parts.len() - half {
-                parts[i] = self.apply(e, parts[i], parts[i + half]);
+        self.pairwise(e, (0..e.lanes).map(|l| e.extract(v, l)).collect())
+    }
+
+    /// One value or more combined in pairs, in an order that depends on their number alone.
+    pub fn pairwise(&self, e: &Emitter<'c, '_>, mut all: Vec<V<'c>>) -> V<'c> {
+        while all.len() > 1 {
+            let half = all.len().div_ceil(2);
+            for i in 0..all.len() - half {
+                all[i] = self.apply(e, all[i], all[i + half]);
             }
-            parts.truncate(half);
+            all.truncate(half);
         }
-        parts[0]
+        all[0]
     }
 }
 

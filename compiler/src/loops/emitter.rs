@@ -99,8 +99,8 @@ impl<'c, 'g> Emitter<'c, 'g> {
 
     /// An emitter that only answers questions about the kernel.
     pub fn probe(context: &'c Context, group: &'g Group<'c>, location: Location<'c>) -> Self {
-        // Nothing is appended, so that the block need not live on.
         let block = Block::new(&[]);
+        // SAFETY: nothing is appended to it, so that the block need not live on.
         let body = unsafe { BlockRef::<'c, 'c>::from_raw(block.to_raw()) };
         Self::new(context, group, body, vec![], &[], location)
     }

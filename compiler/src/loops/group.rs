@@ -141,6 +141,17 @@ pub struct Group<'c> {
     pub(super) sizes: BTreeMap<usize, Expr>,
 }
 
+/// Memory of a kernel's own, a buffer argument after its results.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    /// Element type.
+    pub dtype: DType,
+    /// Sizes over the kernel's symbols.
+    pub shape: Vec<Expr>,
+    /// Whether it is 0 when the kernel starts, and again when it ends: tickets of `loop.arrive`.
+    pub tickets: bool,
+}
+
 /// Shortens a lifetime-laden handle to the module's.
 pub fn value<'c>(v: impl ValueLike<'c>) -> V<'c> {
     // SAFETY: the caller's module outlives all uses.

@@ -1,7 +1,7 @@
 //! Pass `linalg-to-loops`: every tensor-level kernel function becomes a scheduled loop nest on memrefs.
 
 use super::emitter::Emitter;
-use super::group::{Group, Kind, V, value};
+use super::group::{Group, Kind, Scratch, V, value};
 use super::index::Facts;
 use super::read::read;
 use super::rows_plan::{Rows, analyze};
@@ -172,9 +172,6 @@ fn split_of(schedule: &Schedule) -> Option<split::Shape> {
     }
 }
 
-/// Memory of a kernel's own: element type and sizes.
-type Scratch = (DType, Vec<Expr>);
-
 fn memref<'c>(cx: &PassCx<'c>, dtype: DType, shape: &[Expr]) -> Type<'c> {
     let shape: Vec<i64> = shape.iter().map(|e| e.as_const().unwrap_or(i64::MIN)).collect();
     MemRefType::new(dtype_to_mlir(cx.context, dtype), &shape, None, None).into()
@@ -184,7 +181,7 @@ fn memref<'c>(cx: &PassCx<'c>, dtype: DType, shape: &[Expr]) -> Type<'c> {
 fn buffers<'g>(group: &'g Group<'_>, scratch: &'g [Scratch]) -> Vec<(DType, &'g [Expr])> {
     let tensors = group.inputs.iter().chain(&group.outputs).map(|&n| &group.nodes[n]);
     let tensors = tensors.map(|n| (n.dtype, n.shape.as_slice()));
-    tensors.chain(scratch.iter().map(|(d, s)| (*d, s.as_slice()))).collect()
+    tensors.chain(scratch.iter().map(|s| (s.dtype, s.shape.as_slice()))).collect()
 }
 
 /// A region with the block of the new function: buffers, then symbols.
@@ -253,9 +250,7 @@ fn finish<'c>(
             list.extend(before.map(|a| ("loop.init", a.into())));
             if result.is_none() {
                 list.push(("loop.scratch", unit));
-                if split_of(schedule).is_some()
-                    && i + 1 == group.inputs.len() + group.outputs.len() + scratch.len()
-                {
+                if scratch[i - group.inputs.len() - group.outputs.len()].tickets {
                     list.push((TICKETS, unit));
                 }
             }

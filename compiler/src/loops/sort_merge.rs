@@ -3,7 +3,7 @@
 
 use super::domain::is_affine;
 use super::emitter::Emitter;
-use super::group::{Group, V};
+use super::group::{Group, Scratch, V};
 use super::runs::chunk;
 use super::sort::{Item, MOST, Row, Sort, compare, doublings, moved, named, op, rows, select};
 use melior::ir::Type;
@@ -46,11 +46,12 @@ fn tasks(group: &Group<'_>, s: &Sort, per_task: i64) -> (Expr, Expr) {
 }
 
 /// The memory that tasks need: a row for each, and another where a row of the results is not contiguous.
-pub fn scratch(group: &Group<'_>, s: &Sort, per_task: i64) -> Vec<(DType, Vec<Expr>)> {
+pub fn scratch(group: &Group<'_>, s: &Sort, per_task: i64) -> Vec<Scratch> {
     let source = &group.nodes[s.source];
     let shape = vec![tasks(group, s, per_task).0, source.shape[s.dim].clone()];
     let contiguous = source.shape[s.dim + 1..].iter().all(|n| n.as_const() == Some(1));
-    let row = moved(source.dtype).iter().map(|&d| (d, shape.clone()));
+    let row =
+        moved(source.dtype).iter().map(|&dtype| Scratch { dtype, shape: shape.clone(), tickets: false });
     row.clone().chain(row.take(if contiguous { 0 } else { 2 })).collect()
 }
 

@@ -8,7 +8,7 @@
 use super::combine::Combine;
 use super::domain::block_mapping;
 use super::emitter::{Emitter, Val};
-use super::group::{Group, NodeId, V};
+use super::group::{Group, NodeId, Scratch, V};
 use super::pointwise::store_at;
 use super::rows::{narrowed, shuffled, widened};
 use super::rows_plan::{Extent, Rows, reductions_below};
@@ -66,15 +66,16 @@ pub fn splits(group: &Group<'_>, rows: &Rows) -> bool {
 }
 
 /// Memory that the blocks of a kernel share: for each reduction a result a part and kept position, and the tickets.
-pub fn scratch(group: &Group<'_>, rows: &Rows, shape: Shape) -> Vec<(DType, Vec<Expr>)> {
+pub fn scratch(group: &Group<'_>, rows: &Rows, shape: Shape) -> Vec<Scratch> {
     if shape.parts == 1 {
         return vec![];
     }
-    let parts = rows.stages[0].iter().map(|&g| {
-        let dtype = shuffled(Combine::dtype_of(group, g));
-        (dtype, vec![shape.parts.into(), rows.rows.clone()])
+    let parts = rows.stages[0].iter().map(|&g| Scratch {
+        dtype: shuffled(Combine::dtype_of(group, g)),
+        shape: vec![shape.parts.into(), rows.rows.clone()],
+        tickets: false,
     });
-    parts.chain([(DType::I32, vec![TICKETS.into()])]).collect()
+    parts.chain([Scratch { dtype: DType::I32, shape: vec![TICKETS.into()], tickets: true }]).collect()
 }
 
 struct Split<'r, 'c> {
@@ -262,7 +263,7 @@ impl<'c> Split<'_, 'c> {
     fn add(&self, e: &Emitter<'c, '_>, sums: &[V<'c>], terms: Vec<Vec<V<'c>>>) -> Vec<V<'c>> {
         let all = self.reductions.iter().zip(sums).zip(terms);
         all.map(|(((_, c), &sum), terms)| {
-            let term = pairwise(e, c, terms);
+            let term = c.pairwise(e, terms);
             c.apply(e, sum, term)
         })
         .collect()
@@ -434,7 +435,7 @@ impl<'c> Split<'_, 'c> {
                                 narrowed(e, v, c.dtype)
                             })
                             .collect();
-                        pairwise(e, c, all)
+                        c.pairwise(e, all)
                     })
                     .collect();
                 match e.in_range(&kept, &self.rows.rows) {
@@ -479,16 +480,4 @@ impl<'c> Split<'_, 'c> {
             }
         });
     }
-}
-
-/// Values combined in pairs, in an order that depends on their number alone.
-fn pairwise<'c>(e: &Emitter<'c, '_>, c: &Combine<'c>, mut all: Vec<V<'c>>) -> V<'c> {
-    while all.len() > 1 {
-        let half = all.len().div_ceil(2);
-        for i in 0..all.len() - half {
-            all[i] = c.apply(e, all[i], all[i + half]);
-        }
-        all.truncate(half);
-    }
-    all[0]
 }
